@@ -1,0 +1,5 @@
+"""``python -m daybreak``."""
+
+from daybreak.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Thin commands: they parse, call one function and print."""

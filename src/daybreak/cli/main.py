@@ -1,0 +1,50 @@
+"""The ``daybreak`` command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from daybreak import __version__
+from daybreak.cli import reproduce
+from daybreak.cli.console import error_console
+from daybreak.model.errors import ConfigError
+
+app = typer.Typer(
+    name="daybreak",
+    help="Runs many continuous queries in one Spark application, scheduled by what matters.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("reproduce")(reproduce.reproduce)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"daybreak {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Runs the command; a user's mistake ends in one line and exit code 2."""
+    try:
+        app()
+    except ConfigError as error:
+        error_console().print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False)
+        sys.exit(2)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

@@ -1,0 +1,1 @@
+"""Every table and figure of the source texts, one runnable experiment each."""

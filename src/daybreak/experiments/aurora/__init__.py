@@ -1,0 +1,7 @@
+"""Experiments of the Aurora thesis, chapters 3, 4 and 6.3."""
+
+from __future__ import annotations
+
+from daybreak.experiments.core import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = ()

@@ -1,0 +1,428 @@
+"""Pipeline files: what a user declares, for the simulator and for Spark alike.
+
+``Pipeline.read`` checks everything that can be checked without running anything; what is left
+(does the SQL parse, does the path exist) is the business of ``daybreak check``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from daybreak.model.arrivals import Arrivals, Phase
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.network import (
+    DEFAULT_CLASS,
+    Box,
+    BoxKind,
+    Network,
+    Query,
+    QueryClass,
+    Service,
+    Stream,
+    chain,
+)
+from daybreak.model.overheads import OVERHEADS, Overheads
+from daybreak.model.qos import QoSGraph
+from daybreak.model.tables import Document, Table, params_from
+
+#: Cost per tuple assumed in simulation for a query that declares none.
+DEFAULT_COST_US = 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSpec:
+    """A stream: its arrivals in simulation, its source on Spark."""
+
+    name: str
+    arrivals: Arrivals | None = None
+    format: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: Event-time column; left out: arrival time.
+    time: str | None = None
+    watermark: str | None = None
+    trigger: str = "100 milliseconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkSpec:
+    """Where a query's rows go."""
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySpec:
+    """A query: SQL for Spark, boxes for the simulator, or both."""
+
+    name: str
+    cls: str = DEFAULT_CLASS
+    qos: QoSGraph | None = None
+    weight: float = 1.0
+    sql: str | None = None
+    sink: SinkSpec | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationParams:
+    """How long and on what kind of machine a simulation runs."""
+
+    duration_s: float = 10.0
+    workers: int = 1
+    seed: int = 1
+    overheads: str = "none"
+    #: Offered load as a fraction of ideal capacity; all rates are scaled to meet it.
+    load: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.duration_s <= 1e7:
+            raise ConfigError("simulation", f"duration_s {self.duration_s}", "give (0, 1e7] s")
+        if not 1 <= self.workers <= 1024:
+            raise ConfigError("simulation", f"workers {self.workers}", "give 1 to 1024 workers")
+        if self.load is not None and not 0 < self.load <= 100:
+            raise ConfigError("simulation", f"load {self.load}", "give a load in (0, 100]")
+        if self.overheads not in OVERHEADS:
+            raise ConfigError(
+                "simulation",
+                f"overheads {self.overheads!r}",
+                suggestion(self.overheads, OVERHEADS),
+            )
+
+    def overhead_set(self) -> Overheads:
+        return OVERHEADS[self.overheads]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """A whole pipeline file, checked."""
+
+    name: str
+    policy: str
+    policy_table: Table
+    classes: tuple[QueryClass, ...]
+    streams: tuple[StreamSpec, ...]
+    queries: tuple[QuerySpec, ...]
+    simulation: SimulationParams
+    network: Network
+    #: Folder that relative paths are relative to.
+    folder: Path = Path()
+
+    @classmethod
+    def read(cls, path: Path) -> Pipeline:
+        return cls.load(Document.read(path), folder=path.parent)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "pipeline") -> Pipeline:
+        return cls.load(Document.parse(text, name))
+
+    @classmethod
+    def load(cls, document: Document, folder: Path = Path()) -> Pipeline:
+        root = document.table()
+        app = root.child("app") or Table(document, ("app",), {})
+        policy = app.get("policy", str) or "round-robin"
+        name = app.get("name", str) or Path(document.name).stem
+        app.done()
+        policy_table = root.child("policy") or Table(document, ("policy",), {})
+        classes = _classes(root)
+        streams = tuple(_stream(name, table) for name, table in root.children("streams"))
+        boxes = [_box(name, table) for name, table in root.children("boxes")]
+        specs: list[QuerySpec] = []
+        queries: list[Query] = []
+        for query_name, table in root.children("queries"):
+            spec, query, own = _query(query_name, table, streams, folder)
+            specs.append(spec)
+            queries.append(query)
+            boxes.extend(own)
+        simulation_table = root.child("simulation") or Table(document, ("simulation",), {})
+        simulation = params_from(simulation_table, SimulationParams)
+        root.done()
+        if not queries:
+            raise root.error("declares no query", "add a [queries.NAME] table")
+        _refuse_shared_sinks(specs)
+        try:
+            network = Network(
+                streams=[Stream(name=s.name, arrivals=s.arrivals) for s in streams],
+                boxes=boxes,
+                queries=queries,
+                classes=classes,
+            )
+        except ConfigError as error:
+            raise _placed(document, error) from error
+        return cls(
+            name=name,
+            policy=policy,
+            policy_table=policy_table,
+            classes=classes,
+            streams=streams,
+            queries=tuple(specs),
+            simulation=simulation,
+            network=network,
+            folder=folder,
+        )
+
+
+def _placed(document: Document, error: ConfigError) -> ConfigError:
+    """Gives an error of the network its line in the file."""
+    match = re.fullmatch(r"(box|query|class|stream) '(.*)'", error.place)
+    if match:
+        tables = {"box": "boxes", "query": "queries", "class": "classes", "stream": "streams"}
+        path = (tables[match[1]], match[2])
+        return ConfigError(document.place(path), error.finding, error.remedy)
+    return ConfigError(f"{document.name}: {error.place}", error.finding, error.remedy)
+
+
+def qos_graph(table: Table, key: str = "qos") -> QoSGraph | None:
+    """A QoS graph given as ``[[latency_s, utility], ...]``."""
+    raw = table.get(key, list)
+    if raw is None:
+        return None
+    points: list[tuple[float, float]] = []
+    for point in raw:
+        pair = point if isinstance(point, list) else []
+        if len(pair) != 2 or not all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in pair
+        ):
+            raise table.error(
+                f"{key} has a point {point!r}", "give [latency in s, utility] pairs", key
+            )
+        points.append((float(pair[0]), float(pair[1])) if abs(pair[0]) < 1e300 else (1e300, 0.0))
+    try:
+        return QoSGraph(tuple(points))
+    except ConfigError as error:
+        raise table.error(f"{key}: {error.finding}", error.remedy, key) from error
+
+
+def _classes(root: Table) -> tuple[QueryClass, ...]:
+    table = root.child("classes")
+    if table is None:
+        return (QueryClass(name=DEFAULT_CLASS),)
+    found: list[QueryClass] = []
+    for name, value in table.data.items():
+        table.known.add(name)
+        qos = None
+        if isinstance(value, dict):
+            own = Table(table.document, (*table.path, name), value)
+            priority = own.need("priority", float, "give the class a priority above 0")
+            qos = qos_graph(own)
+            own.done()
+        else:
+            priority = cast(float, table.get(name, float))
+        try:
+            found.append(QueryClass(name=name, priority=priority, qos=qos))
+        except ConfigError as error:
+            raise table.error(error.finding, error.remedy, name) from error
+    return tuple(found) or (QueryClass(name=DEFAULT_CLASS),)
+
+
+def _stream(name: str, table: Table) -> StreamSpec:
+    options = {k: _option(table, k, v) for k, v in (table.get("options", dict) or {}).items()}
+    path = table.get("path", str)
+    if path is not None:
+        options["path"] = path
+    arrivals = table.child("arrivals")
+    spec = StreamSpec(
+        name=name,
+        arrivals=None if arrivals is None else _arrivals(arrivals),
+        format=table.get("format", str),
+        schema=table.get("schema", str),
+        options=options,
+        time=table.get("time", str),
+        watermark=table.get("watermark", str),
+        trigger=table.get("trigger", str) or "100 milliseconds",
+    )
+    table.done()
+    return spec
+
+
+def _option(table: Table, key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise table.error(f"option {key} is {value!r}", "options are texts, numbers or flags", key)
+
+
+def _arrivals(table: Table) -> Arrivals:
+    phases: list[Phase] = []
+    for raw in table.get("phases", list) or []:
+        if not isinstance(raw, dict):
+            raise table.error(f"phases has {raw!r}", "give { factor = ..., duration_s = ... }")
+        phases.append(params_from(Table(table.document, (*table.path, "phases"), raw), Phase))
+    plain = Table(
+        table.document, table.path, {k: v for k, v in table.data.items() if k != "phases"}
+    )
+    base = params_from(plain, _PlainArrivals)
+    try:
+        return Arrivals(**{**base.given(), "phases": tuple(phases)})
+    except ConfigError as error:
+        raise table.error(error.finding, error.remedy) from error
+
+
+@dataclass(frozen=True)
+class _PlainArrivals:
+    """The keys of ``arrivals`` that are plain values."""
+
+    process: str = "poisson"
+    rate_per_s: float | None = None
+    burst: int = 1
+    batch_s: float | None = None
+    trace: str | None = None
+    offset: float = 0.0
+
+    def given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def _box(name: str, table: Table) -> Box:
+    inputs = table.strings("inputs") or ()
+    return _make_box(name, inputs, table)
+
+
+def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
+    cost_us = table.get("cost_us", float, DEFAULT_COST_US) or 0.0
+    selectivity = table.get("selectivity", float)
+    kind = table.get("kind", str) or "filter"
+    service = table.get("service", str) or "constant"
+    tuple_bytes = table.get("tuple_bytes", int)
+    table.done()
+    try:
+        return Box(
+            name=name,
+            inputs=inputs,
+            kind=cast(BoxKind, kind),
+            cost_ns=round(min(cost_us, 1e13) * 1000),
+            selectivity=1.0 if selectivity is None else selectivity,
+            service=cast(Service, service),
+            tuple_bytes=100 if tuple_bytes is None else tuple_bytes,
+        )
+    except ConfigError as error:
+        raise table.error(error.finding, error.remedy) from error
+
+
+def _query(
+    name: str, table: Table, streams: tuple[StreamSpec, ...], folder: Path
+) -> tuple[QuerySpec, Query, list[Box]]:
+    weight = table.get("weight", float, 1.0) or 0.0
+    cls = table.get("class", str) or DEFAULT_CLASS
+    qos = qos_graph(table)
+    sql = _sql(table, folder)
+    sink = _sink(table)
+    output, boxes = _query_boxes(name, table, sql, streams)
+    table.done()
+    try:
+        query = Query(name=name, output=output, cls=cls, qos=qos, weight=weight)
+    except ConfigError as error:
+        raise table.error(error.finding, error.remedy) from error
+    spec = QuerySpec(
+        name=name,
+        cls=cls,
+        qos=qos,
+        weight=weight,
+        sql=sql,
+        sink=sink,
+        place=table.document.place(table.path),
+    )
+    return spec, query, boxes
+
+
+def _sql(table: Table, folder: Path) -> str | None:
+    sql, file = table.get("sql", str), table.get("sql_file", str)
+    if sql is not None and file is not None:
+        raise table.error("has both sql and sql_file", "keep one of them")
+    if file is None:
+        return sql
+    try:
+        return (folder / file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise table.error(
+            f"sql_file {file!r} cannot be read ({error})", "check the path", "sql_file"
+        ) from error
+
+
+def _sink(table: Table) -> SinkSpec | None:
+    sink = table.child("sink")
+    if sink is None:
+        return None
+    options = {k: _option(sink, k, v) for k, v in (sink.get("options", dict) or {}).items()}
+    spec = SinkSpec(
+        format=sink.need("format", str, 'give a format, such as "parquet"'),
+        path=sink.get("path", str),
+        options=options,
+    )
+    sink.done()
+    return spec
+
+
+def _query_boxes(
+    name: str, table: Table, sql: str | None, streams: tuple[StreamSpec, ...]
+) -> tuple[str, list[Box]]:
+    """The boxes a query brings: a named output box, a chain, or one box for its SQL."""
+    output, source = table.get("box", str), table.get("from", str)
+    links = table.get("chain", list)
+    given = [key for key, value in (("box", output), ("chain", links), ("sql", sql)) if value]
+    if len(given) != 1:
+        raise table.error(
+            f"declares {' and '.join(given) or 'no work'}",
+            'give exactly one of sql = "...", chain = [...] or box = "NAME"',
+        )
+    if output is not None:
+        return output, []
+    if links is not None:
+        if source is None:
+            raise table.error("a chain needs its stream", 'add from = "STREAM"')
+        return f"{name}.{len(links)}", _chain(name, source, table, links)
+    reads = (source,) if source else _streams_read(sql or "", streams)
+    if not reads:
+        raise table.error(
+            "its SQL names no declared stream",
+            suggestion("", [s.name for s in streams]),
+            "sql",
+        )
+    numbers = Table(
+        table.document,
+        table.path,
+        {k: table.data[k] for k in ("cost_us", "selectivity") if k in table.data},
+    )
+    table.known |= {"cost_us", "selectivity"}
+    return name, [_make_box(name, reads, numbers)]
+
+
+def _chain(name: str, source: str, table: Table, links: list[Any]) -> list[Box]:
+    boxes = []
+    for i, (link, plain) in enumerate(
+        zip(links, chain(name, source, [0] * len(links)), strict=True)
+    ):
+        if not isinstance(link, dict):
+            raise table.error(f"chain has {link!r}", "give { cost_us = ..., selectivity = ... }")
+        own = Table(table.document, (*table.path, f"chain {i + 1}"), link)
+        boxes.append(_make_box(plain.name, plain.inputs, own))
+    return boxes
+
+
+def _streams_read(sql: str, streams: tuple[StreamSpec, ...]) -> tuple[str, ...]:
+    """Declared streams that occur as words in the SQL, outside quoted texts."""
+    bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
+    words = {word.lower() for word in re.findall(r"\w+", bare)}
+    return tuple(s.name for s in streams if s.name.lower() in words)
+
+
+def _refuse_shared_sinks(specs: list[QuerySpec]) -> None:
+    owner: dict[str, str] = {}
+    for spec in specs:
+        if spec.sink is None or spec.sink.path is None:
+            continue
+        path = str(Path(spec.sink.path))
+        if path in owner:
+            raise ConfigError(
+                spec.place,
+                f"sink {path!r} is already that of query {owner[path]!r}",
+                "give each query a sink of its own",
+            )
+        owner[path] = spec.name
