@@ -1,0 +1,1 @@
+"""Who runs next: one policy per file, one registry; pure decisions, no I/O, no clock."""

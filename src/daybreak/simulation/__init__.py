@@ -1,0 +1,1 @@
+"""An executor in virtual time, arrival processes, workload generators."""

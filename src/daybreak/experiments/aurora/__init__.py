@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from daybreak.experiments.aurora.examples import EXAMPLES
 from daybreak.experiments.core import Experiment
 
-EXPERIMENTS: tuple[Experiment, ...] = ()
+EXPERIMENTS: tuple[Experiment, ...] = (*EXAMPLES,)

@@ -1,0 +1,186 @@
+"""What a scheduling policy is, what it is shown, and what it answers.
+
+One thread calls every method of a policy. A policy keeps its own state; what it is shown (the
+``View``) is read-only. It is told of arrivals and completions as they happen, so a policy with
+an O(1) structure really decides in O(1): nothing copies the state of ten thousand boxes per
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+from daybreak.model.network import Network
+
+Granularity = Literal["tuple", "box", "query", "class"]
+
+
+class Step(NamedTuple):
+    """One box call: at most ``limit`` tuples, and at most this fraction of what is queued."""
+
+    box: int
+    limit: int | None = None
+    fraction: float = 1.0
+
+
+class Plan(NamedTuple):
+    """What one worker executes without asking again: boxes in order, each with its train."""
+
+    steps: tuple[Step, ...]
+    #: Stop before a further step once this much time has been spent.
+    quota_ns: int | None = None
+
+
+class Completion(NamedTuple):
+    """A plan ended on a worker."""
+
+    plan: Plan
+    worker: int
+    cost_ns: int
+    #: Boxes that ran although nobody asked for them (composited riders), with their cost.
+    riders: tuple[int, ...] = ()
+
+
+class Change(NamedTuple):
+    """Something declared has changed; the view already shows the new value."""
+
+    what: Literal["class-priority", "query-class", "weight", "paused", "resumed"]
+    #: Index of the class or query concerned.
+    subject: int
+
+
+class View(Protocol):
+    """What a policy may look at. Sequences are indexed by box, query or class.
+
+    The sequences are live: read them, never write or keep a copy across calls.
+    """
+
+    @property
+    def network(self) -> Network: ...
+    @property
+    def pending(self) -> Sequence[int]:
+        """Tuples queued at each box."""
+
+    @property
+    def head_ns(self) -> Sequence[int]:
+        """Arrival of the tuple at the head of each box's queue, where one is pending."""
+
+    @property
+    def arrival_sum_ns(self) -> Sequence[int]:
+        """Sum of the arrival times of the tuples queued at each box."""
+
+    @property
+    def running(self) -> Sequence[bool]:
+        """Whether a worker holds the box now; such a box cannot be planned again."""
+
+    @property
+    def cost_ns(self) -> Sequence[float]:
+        """Estimated work per tuple of each box: declared first, then as measured."""
+
+    @property
+    def selectivity(self) -> Sequence[float]:
+        """Estimated outputs per input of each box."""
+
+    @property
+    def class_priority(self) -> Sequence[float]: ...
+    @property
+    def query_class(self) -> Sequence[int]: ...
+    @property
+    def query_weight(self) -> Sequence[float]: ...
+
+
+@dataclass(slots=True)
+class Work:
+    """How much a policy did to decide. The simulator charges for it as the texts do."""
+
+    #: Times the scheduler proper ran; popping a ready-made schedule is none.
+    invocations: int = 0
+    scanned: int = 0
+    compared: int = 0
+    evaluated: int = 0
+    queued: int = 0
+    buckets: int = 0
+
+    def clear(self) -> None:
+        self.invocations = self.scanned = self.compared = 0
+        self.evaluated = self.queued = self.buckets = 0
+
+    def sorted(self, items: int) -> None:
+        """Counts the comparisons of sorting so many items."""
+        self.compared += items * max(0, items - 1).bit_length()
+
+
+class Policy(Protocol):
+    """Who runs next. Implementations usually inherit ``BasePolicy``."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    #: The unit it chooses among.
+    granularity: ClassVar[Granularity]
+    #: Promises that whatever is pending is run eventually, whatever else arrives.
+    starves_nothing: ClassVar[bool]
+    #: Makes sense for queries on Spark, where a query is one box.
+    on_spark: ClassVar[bool]
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        """Called once, before anything else. Keep ``view`` and ``work``."""
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        """Tuples were queued at a box, from a stream or from a box upstream."""
+
+    def on_completion(self, done: Completion, now_ns: int) -> None:
+        """A plan ended; its boxes are free again and may still hold tuples."""
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        """A priority, class or weight changed, or a query was paused or resumed."""
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        """The next plan for this worker, or None to wait for the next event.
+
+        Every box of a plan must be free (not running), and at least one must hold tuples.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class NoParams:
+    """For policies that take no parameters."""
+
+
+class BasePolicy:
+    """Keeps what ``attach`` gives and ignores every event."""
+
+    name: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    granularity: ClassVar[Granularity] = "box"
+    starves_nothing: ClassVar[bool] = False
+    on_spark: ClassVar[bool] = True
+    Params: ClassVar[type[Any]] = NoParams
+
+    view: View
+    work: Work
+
+    def __init__(self, params: Any = None) -> None:
+        self.params = params if params is not None else self.Params()
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        del seed
+        self.view = view
+        self.work = work
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        pass
+
+    def on_completion(self, done: Completion, now_ns: int) -> None:
+        pass
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        pass
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        raise NotImplementedError
+
+    def settings(self) -> Mapping[str, Any]:
+        """Its parameters, for the run report."""
+        return {f.name: getattr(self.params, f.name) for f in fields(self.params)}

@@ -1,0 +1,58 @@
+"""Fixed-Priority: the least static slack first (aurora-thesis 4.2.1, Table 4.1).
+
+slack(b) = deadline - cost of the boxes from b to the output, for one tuple. A shared box has
+the smallest slack of the queries it serves. A unit without a deadline comes after all that have
+one, by the priority of its class.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+from daybreak.policies.base import Change, View, Work
+from daybreak.policies.listed import ListPolicy
+
+
+class FixedPriority(ListPolicy):
+    """A static order by slack, then class priority, then index."""
+
+    name = "fixed-priority"
+    summary = "least static slack (deadline minus downstream cost) first"
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self._rank()
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        self._rank()
+
+    def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
+        self.work.sorted(len(ready))
+        return heapq.nsmallest(size, ready, key=self._rank_of.__getitem__)
+
+    def _rank(self) -> None:
+        view = self.view
+        keys: list[tuple[float, float, int]] = []
+        for u, boxes in enumerate(self.units.units):
+            queries = {q for b in boxes for q in view.network.box_queries[b]}
+            slack = min(slack_ns(view, b, q) for q in queries for b in boxes if _serves(view, b, q))
+            importance = max(view.class_priority[view.query_class[q]] for q in queries)
+            keys.append((slack, -importance, u))
+        # Ranks, so that the hot path compares small integers.
+        self._rank_of = [0] * len(keys)
+        for rank, key in enumerate(sorted(keys)):
+            self._rank_of[key[2]] = rank
+
+
+def slack_ns(view: View, box: int, query: int) -> float:
+    """Time to spare for a tuple that enters ``box`` now and is pushed to the query's output."""
+    qos = view.network.queries[query].qos
+    if qos is None or qos.deadline_ns is None:
+        return math.inf
+    path = view.network.down_path(box, query)
+    return qos.deadline_ns - sum(view.cost_ns[b] for b in path)
+
+
+def _serves(view: View, box: int, query: int) -> bool:
+    return query in view.network.box_queries[box]

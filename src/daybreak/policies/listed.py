@@ -1,0 +1,89 @@
+"""Base of policies that make a list of plans at each scheduling point.
+
+Aurora's scheduler runs when the execution queue is empty, looks at the queues once, and puts up
+to ``schedule_size`` plans into the execution queue (aurora-thesis 3.2.3 and 4.3). Between two
+runs a decision only takes the next entry.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from daybreak.model.errors import ConfigError
+from daybreak.policies.base import BasePolicy, Completion, Plan, Step, View, Work
+from daybreak.policies.ready import ReadyUnits, box_units, query_units
+
+Level = Literal["box", "query"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListParams:
+    """Parameters shared by the policies that make lists."""
+
+    #: What is chosen among: single boxes, or queries run from inputs to output.
+    level: Level = "box"
+    #: Plans made at one scheduling point; 0 means all that are ready, left out: as the policy
+    #: is defined.
+    schedule_size: int | None = None
+    #: Tuples a box takes at most per call; 0 means its whole queue.
+    train: int = 0
+    #: Share of its queue that a box takes, in (0, 1].
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("schedule_size", "train"):
+            if (getattr(self, name) or 0) < 0:
+                raise ConfigError("policy", f"{name} {getattr(self, name)}", "give 0 or more")
+        if not 0 < self.fraction <= 1:
+            raise ConfigError("policy", f"fraction {self.fraction}", "give a fraction in (0, 1]")
+
+
+class ListPolicy(BasePolicy):
+    """Orders what is ready; subclasses implement ``order``."""
+
+    Params: ClassVar[type[Any]] = ListParams
+    #: How long a list is unless the parameters say otherwise; 0 means all that are ready.
+    list_size: ClassVar[int] = 0
+    params: ListParams
+    units: ReadyUnits
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        level = box_units(view) if self.params.level == "box" else query_units(view)
+        self.units = ReadyUnits(view, level)
+        limit = self.params.train or None
+        self._plans = [
+            Plan(tuple(Step(b, limit, self.params.fraction) for b in boxes)) for boxes in level
+        ]
+        size = self.params.schedule_size
+        self._size = self.list_size if size is None else size
+        self._queue: deque[int] = deque()
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        self.units.arrived(box)
+
+    def on_completion(self, done: Completion, now_ns: int) -> None:
+        self.units.released(done.plan)
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        ready = self.units.ready
+        queue = self._queue
+        while ready:
+            while queue:
+                unit = queue.popleft()
+                # Listed earlier, but emptied or taken by another worker since.
+                if unit in ready:
+                    plan = self._plans[unit]
+                    self.units.taken(plan)
+                    return plan
+            self.work.invocations += 1
+            self.work.scanned += len(ready)
+            queue.extend(self.order(ready, self._size or len(ready), now_ns))
+        queue.clear()
+        return None
+
+    def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
+        """The ``size`` units to run, best first. Must not depend on the set's order."""
+        raise NotImplementedError

@@ -1,0 +1,62 @@
+"""Finds policies by name: ours, and those third parties add by the entry-point group."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.tables import Document, Table, params_from
+from daybreak.policies.base import BasePolicy
+from daybreak.policies.fcfs import FirstComeFirstServed
+from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.round_robin import RoundRobin
+
+ENTRY_POINTS = "daybreak.policies"
+
+BUILTIN: tuple[type[BasePolicy], ...] = (
+    RoundRobin,
+    FirstComeFirstServed,
+    FixedPriority,
+)
+
+
+def all_policies() -> dict[str, type[BasePolicy]]:
+    """Every policy by name; a name taken twice is an error."""
+    found: dict[str, type[BasePolicy]] = {p.name: p for p in BUILTIN}
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            policy = entry.load()
+        except Exception as error:
+            raise ConfigError(
+                f"policy {entry.name!r}",
+                f"its package cannot be loaded ({error})",
+                f"mend or uninstall {entry.value}",
+            ) from error
+        if not (isinstance(policy, type) and issubclass(policy, BasePolicy)):
+            raise ConfigError(
+                f"policy {entry.name!r}",
+                f"{entry.value} is not a subclass of BasePolicy",
+                "see docs/how-to/add-a-policy.md",
+            )
+        if policy.name in found:
+            raise ConfigError(
+                f"policy {policy.name!r}", f"is defined again by {entry.value}", "rename it"
+            )
+        found[policy.name] = policy
+    return found
+
+
+def make_policy(name: str, params: Table | None = None, place: str = "policy") -> BasePolicy:
+    """The named policy with its parameters from a ``[policy]`` table."""
+    found = all_policies()
+    if name not in found:
+        raise ConfigError(place, f"policy {name!r} is not registered", suggestion(name, found))
+    kind = found[name]
+    table = params if params is not None else Table(Document(place, "", {}), (), {})
+    return kind(params_from(table, kind.Params))
+
+
+def make_policy_with(name: str, **params: Any) -> BasePolicy:
+    """The same from Python: ``make_policy_with("round-robin", level="query")``."""
+    return make_policy(name, Table(Document(f"policy {name}", "", params), (), params))

@@ -1,0 +1,91 @@
+"""The loop that asks a policy and drives an executor. The same for virtual and for real time.
+
+An executor owns the clock, the queues' contents and the workers. It calls back ``arrived`` and
+``completed`` from within ``advance``, on the loop's own thread.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from daybreak.model.errors import EngineBug
+from daybreak.policies.base import Change, Completion, Plan, Policy, Work
+from daybreak.runtime.state import SystemState
+
+
+class Executor(Protocol):
+    """Runs plans on workers, in virtual or in real time."""
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def now_ns(self) -> int: ...
+
+    def start(self, worker: int, plan: Plan, work: Work) -> None:
+        """Begins a plan on an idle worker; ``work`` is what deciding on it took."""
+
+    def advance(self, loop: Loop) -> bool:
+        """Waits for the next event, reports what happened to the loop.
+
+        Returns False when nothing will ever happen again, or the run was told to stop.
+        """
+
+
+class Loop:
+    """One policy, one executor, one thread."""
+
+    def __init__(self, state: SystemState, policy: Policy, executor: Executor, seed: int) -> None:
+        self.state = state
+        self.policy = policy
+        self.executor = executor
+        self.work = Work()
+        self.idle = list(range(executor.workers))
+        policy.attach(state, self.work, seed)
+        # Bound once: these are called for every tuple of a simulation.
+        self.arrived = policy.on_arrival
+
+    def run(self) -> None:
+        """Until the executor has nothing more to do."""
+        while True:
+            self.dispatch()
+            if not self.executor.advance(self):
+                return
+
+    def dispatch(self) -> None:
+        """Gives work to idle workers until the policy has none for them."""
+        idle, work, decide = self.idle, self.work, self.policy.decide
+        while idle:
+            plan = decide(self.executor.now_ns, idle[-1])
+            if plan is None:
+                work.clear()
+                return
+            self._hold(plan)
+            self.executor.start(idle.pop(), plan, work)
+            work.clear()
+
+    def completed(self, done: Completion, now_ns: int) -> None:
+        """Called by the executor when a plan ended; its worker is idle again."""
+        running = self.state.running
+        for step in done.plan.steps:
+            running[step.box] = False
+        self.idle.append(done.worker)
+        self.policy.on_completion(done, now_ns)
+
+    def changed(self, change: Change, now_ns: int) -> None:
+        """Called after the state was changed by an operator."""
+        self.policy.on_change(change, now_ns)
+
+    def _hold(self, plan: Plan) -> None:
+        running, pending = self.state.running, self.state.pending
+        empty = True
+        for step in plan.steps:
+            if running[step.box]:
+                name = self.state.network.boxes[step.box].name
+                raise EngineBug(f"{self.policy.name} planned box {name!r}, which is running")
+            if pending[step.box]:
+                empty = False
+        if empty:
+            raise EngineBug(f"{self.policy.name} made a plan with nothing to do: {plan}")
+        for step in plan.steps:
+            running[step.box] = True

@@ -1,0 +1,112 @@
+"""Collects what happens during a run; at the end it becomes a ``RunReport``."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from daybreak.model.network import Network
+from daybreak.policies.base import Work
+from daybreak.runtime.report import Backlog, Outputs, RunReport, TimeSpent
+from daybreak.runtime.state import SystemState
+
+
+class Monitor:
+    """Counters and per-tuple records. One thread writes it."""
+
+    def __init__(self, network: Network, sample_every_ns: int = 100_000_000) -> None:
+        self.network = network
+        self._arrivals = [array("q") for _ in network.queries]
+        self._departures = [array("q") for _ in network.queries]
+        self.decisions = 0
+        self.scheduling_ns = 0
+        self.call_ns = 0
+        self.storage_ns = 0
+        self.superbox_ns = 0
+        self.work_ns = 0
+        self.effort = Work()
+        self._sample_every_ns = sample_every_ns
+        self.next_sample_ns = 0
+        self._sampled_ns: list[int] = []
+        self._backlog: list[list[int]] = []
+
+    def decided(self, scheduling_ns: int, work: Work) -> None:
+        self.decisions += 1
+        self.scheduling_ns += scheduling_ns
+        effort = self.effort
+        effort.invocations += work.invocations
+        effort.scanned += work.scanned
+        effort.compared += work.compared
+        effort.evaluated += work.evaluated
+        effort.buckets += work.buckets
+
+    def called(self, call_ns: int, storage_ns: int, work_ns: int) -> None:
+        self.call_ns += call_ns
+        self.storage_ns += storage_ns
+        self.work_ns += work_ns
+
+    def left(self, query: int, arrivals: Iterable[int], departures: Iterable[int]) -> None:
+        """Results of a query left: when their tuples had arrived, and when they left."""
+        self._arrivals[query].extend(arrivals)
+        self._departures[query].extend(departures)
+
+    def sample(self, now_ns: int, state: SystemState) -> None:
+        """Records the backlog per class, at most once per sampling period."""
+        backlog = [0] * len(self.network.classes)
+        for b, pending in enumerate(state.pending):
+            if pending:
+                # A shared box counts in the highest class it serves.
+                backlog[min(state.query_class[q] for q in self.network.box_queries[b])] += pending
+        self._sampled_ns.append(now_ns)
+        self._backlog.append(backlog)
+        self.next_sample_ns = now_ns - now_ns % self._sample_every_ns + self._sample_every_ns
+
+    def report(
+        self, state: SystemState, end_ns: int, workers: int, manifest: Mapping[str, Any]
+    ) -> RunReport:
+        """Freezes the run."""
+        self.sample(end_ns, state)
+        spent = TimeSpent(
+            total_ns=end_ns * workers,
+            scheduling_ns=self.scheduling_ns,
+            call_ns=self.call_ns,
+            storage_ns=self.storage_ns,
+            superbox_ns=self.superbox_ns,
+            work_ns=self.work_ns,
+        )
+        counts = [len(a) for a in self._arrivals]
+        return RunReport(
+            manifest={**manifest, "workers": workers, "decisions": self.decisions},
+            classes=tuple(c.name for c in self.network.classes),
+            priorities=tuple(state.class_priority),
+            queries=tuple(q.name for q in self.network.queries),
+            query_class=tuple(state.query_class),
+            qos=tuple(q.qos for q in self.network.queries),
+            spent=spent,
+            outputs=Outputs(
+                query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+                arrival_ns=_joined(self._arrivals),
+                departure_ns=_joined(self._departures),
+            ),
+            backlog=Backlog(
+                at_ns=np.array(self._sampled_ns, dtype=np.int64),
+                pending=np.array(self._backlog, dtype=np.int64),
+            ),
+            boxes={
+                "box": [b.name for b in self.network.boxes],
+                "calls": list(state.calls),
+                "tuples_in": list(state.tuples_in),
+                "tuples_out": list(state.tuples_out),
+                "work_ns": list(state.work_ns),
+                "cost_ns": list(state.cost_ns),
+                "selectivity": list(state.selectivity),
+                "pending": list(state.pending),
+            },
+        )
+
+
+def _joined(parts: list[array[int]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.concatenate([np.empty(0, np.int64), *(np.array(p, dtype=np.int64) for p in parts)])

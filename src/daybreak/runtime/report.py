@@ -1,0 +1,286 @@
+"""The run report: what a run leaves behind, and all that plots, commands and pages read.
+
+Only what was observed is stored (when each result's tuple arrived and left, time spent by kind,
+backlog, box counters); response times, utilities and summaries are derived from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daybreak.model.errors import ConfigError
+from daybreak.model.qos import NS_PER_S, QoSGraph
+
+FORMAT = 1
+PERCENTILES = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """One entry per result tuple, grouped by query."""
+
+    query: NDArray[np.int32]
+    arrival_ns: NDArray[np.int64]
+    departure_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Tuples waiting per class, sampled over time."""
+
+    at_ns: NDArray[np.int64]
+    #: One row per sample, one column per class.
+    pending: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """Where the workers' time went. The kinds add up to the total: what is left was idle."""
+
+    total_ns: int
+    scheduling_ns: int
+    call_ns: int
+    storage_ns: int
+    superbox_ns: int
+    work_ns: int
+
+    @property
+    def overhead_ns(self) -> int:
+        return self.scheduling_ns + self.call_ns + self.storage_ns + self.superbox_ns
+
+    @property
+    def idle_ns(self) -> int:
+        return self.total_ns - self.overhead_ns - self.work_ns
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Response times (s) and utility of a group of results."""
+
+    count: int
+    mean_s: float
+    percentiles_s: Mapping[int, float]
+    #: Mean utility over the group's tuples; NaN where no QoS graph is declared.
+    utility: float
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """An immutable record of one run."""
+
+    manifest: Mapping[str, Any]
+    classes: tuple[str, ...]
+    priorities: tuple[float, ...]
+    queries: tuple[str, ...]
+    query_class: tuple[int, ...]
+    qos: tuple[QoSGraph | None, ...]
+    spent: TimeSpent
+    outputs: Outputs
+    backlog: Backlog
+    #: Counters per box, as columns.
+    boxes: Mapping[str, Sequence[Any]]
+
+    @property
+    def duration_s(self) -> float:
+        return self.spent.total_ns / int(self.manifest["workers"]) / NS_PER_S
+
+    @cached_property
+    def response_s(self) -> NDArray[np.float64]:
+        """Response time of every result."""
+        response: NDArray[np.float64] = (
+            self.outputs.departure_ns - self.outputs.arrival_ns
+        ) / NS_PER_S
+        return response
+
+    @cached_property
+    def utility(self) -> NDArray[np.float64]:
+        """Utility of every result; NaN where its query declares no QoS graph."""
+        latency = self.outputs.departure_ns - self.outputs.arrival_ns
+        worth = np.full(len(latency), np.nan)
+        for q, graph in enumerate(self.qos):
+            if graph is not None:
+                span = self._span(q)
+                worth[span] = graph.utility(latency[span])
+        return worth
+
+    def _span(self, query: int) -> slice:
+        """Where a query's results lie: outputs are grouped by query."""
+        first, last = np.searchsorted(self.outputs.query, [query, query + 1])
+        return slice(int(first), int(last))
+
+    @cached_property
+    def class_of_output(self) -> NDArray[np.int64]:
+        return np.array(self.query_class, dtype=np.int64)[self.outputs.query]
+
+    def by_query(self) -> dict[str, Summary]:
+        return {
+            name: _summary(self.response_s[self._span(q)], self.utility[self._span(q)])
+            for q, name in enumerate(self.queries)
+        }
+
+    def by_class(self) -> dict[str, Summary]:
+        found = {}
+        for c, name in enumerate(self.classes):
+            mine = self.class_of_output == c
+            found[name] = _summary(self.response_s[mine], self.utility[mine])
+        return found
+
+    def overall(self) -> Summary:
+        return _summary(self.response_s, self.utility)
+
+    @cached_property
+    def utility_per_application(self) -> float:
+        """Average QoS: the mean over queries of each query's mean (aurora-thesis 4.3)."""
+        means = [s.utility for s in self.by_query().values() if not math.isnan(s.utility)]
+        return float(np.mean(means)) if means else math.nan
+
+    def over_time(self, slots: int = 100) -> dict[str, NDArray[np.float64]]:
+        """Mean response time and utility per class in equal slots of departure time.
+
+        Columns ``time_s``, then ``response_s/CLASS`` and ``utility/CLASS``; NaN where nothing
+        left.
+        """
+        edges = np.linspace(0, max(self.duration_s, 1e-9), slots + 1)
+        left_s = self.outputs.departure_ns / NS_PER_S
+        slot = np.clip(np.searchsorted(edges, left_s, side="right") - 1, 0, slots - 1)
+        columns = {"time_s": edges[1:]}
+        for c, name in enumerate(self.classes):
+            mine = self.class_of_output == c
+            for label, values in (("response_s", self.response_s), ("utility", self.utility)):
+                columns[f"{label}/{name}"] = _slot_means(slot[mine], values[mine], slots)
+        return columns
+
+    def save(self, folder: Path) -> Path:
+        """Writes the report as files; the manifest comes last, so a half-written one shows."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        outputs = pa.table(
+            {
+                "query": pa.DictionaryArray.from_arrays(
+                    pa.array(self.outputs.query), pa.array(self.queries, pa.string())
+                ),
+                "arrival_ns": self.outputs.arrival_ns,
+                "departure_ns": self.outputs.departure_ns,
+            }
+        )
+        pq.write_table(outputs, folder / "outputs.parquet")
+        backlog = {"at_ns": self.backlog.at_ns}
+        for c, name in enumerate(self.classes):
+            backlog[name] = self.backlog.pending[:, c]
+        pq.write_table(pa.table(backlog), folder / "backlog.parquet")
+        pq.write_table(pa.table(dict(self.boxes)), folder / "boxes.parquet")
+        text = json.dumps(self._as_json(), indent=2, ensure_ascii=False)
+        partial = folder / "report.json.partial"
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(folder / "report.json")
+        return folder
+
+    def _as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "manifest": dict(self.manifest),
+            "classes": [
+                {"name": n, "priority": p}
+                for n, p in zip(self.classes, self.priorities, strict=True)
+            ],
+            "queries": [
+                {"name": n, "class": self.classes[c], "qos": g.points if g else None}
+                for n, c, g in zip(self.queries, self.query_class, self.qos, strict=True)
+            ],
+            "spent": asdict(self.spent),
+        }
+
+    @classmethod
+    def load(cls, folder: Path) -> RunReport:
+        """Reads what ``save`` wrote; anything else is a clear error."""
+        import pyarrow.parquet as pq
+
+        try:
+            data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+            if data["format"] != FORMAT:
+                raise ConfigError(
+                    str(folder),
+                    f"is a report of format {data['format']}",
+                    f"this version reads format {FORMAT}",
+                )
+            outputs = pq.read_table(folder / "outputs.parquet")
+            backlog = pq.read_table(folder / "backlog.parquet")
+            boxes = pq.read_table(folder / "boxes.parquet")
+            return cls._from_parts(data, outputs, backlog, boxes)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                str(folder), f"holds no readable run report ({error})", "name a run's folder"
+            ) from error
+
+    @classmethod
+    def _from_parts(cls, data: dict[str, Any], outputs: Any, backlog: Any, boxes: Any) -> RunReport:
+        classes = tuple(c["name"] for c in data["classes"])
+        index = {name: i for i, name in enumerate(classes)}
+        names = [q["name"] for q in data["queries"]]
+        column = outputs["query"].combine_chunks()
+        codes = np.array(
+            [names.index(n) for n in column.dictionary.to_pylist()] or [0], dtype=np.int32
+        )
+        query = codes[column.indices.to_numpy()] if len(column) else np.empty(0, np.int32)
+        return cls(
+            manifest=data["manifest"],
+            classes=classes,
+            priorities=tuple(c["priority"] for c in data["classes"]),
+            queries=tuple(names),
+            query_class=tuple(index[q["class"]] for q in data["queries"]),
+            qos=tuple(
+                QoSGraph(tuple((x, y) for x, y in q["qos"])) if q["qos"] else None
+                for q in data["queries"]
+            ),
+            spent=TimeSpent(**data["spent"]),
+            outputs=Outputs(
+                query=query,
+                arrival_ns=outputs["arrival_ns"].to_numpy(),
+                departure_ns=outputs["departure_ns"].to_numpy(),
+            ),
+            backlog=Backlog(
+                at_ns=backlog["at_ns"].to_numpy(),
+                pending=np.column_stack([backlog[n].to_numpy() for n in classes]),
+            ),
+            boxes=boxes.to_pydict(),
+        )
+
+
+def _summary(response_s: NDArray[np.float64], utility: NDArray[np.float64]) -> Summary:
+    if not len(response_s):
+        nothing = dict.fromkeys(PERCENTILES, math.nan)
+        return Summary(count=0, mean_s=math.nan, percentiles_s=nothing, utility=math.nan)
+    worth = utility[~np.isnan(utility)]
+    return Summary(
+        count=len(response_s),
+        mean_s=float(response_s.mean()),
+        percentiles_s={
+            p: float(v)
+            for p, v in zip(PERCENTILES, np.percentile(response_s, PERCENTILES), strict=True)
+        },
+        utility=float(worth.mean()) if len(worth) else math.nan,
+    )
+
+
+def _slot_means(
+    slot: NDArray[np.int64], values: NDArray[np.float64], slots: int
+) -> NDArray[np.float64]:
+    counts = np.bincount(slot, minlength=slots)
+    sums = np.bincount(slot, weights=values, minlength=slots)
+    means = np.full(slots, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
