@@ -11,15 +11,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+#: Into a pipe or a file there is no terminal to fit; wide enough for every table.
+PIPED_WIDTH = 140
+
 
 def console() -> Console:
     """Where results go."""
-    return Console(soft_wrap=not sys.stdout.isatty())
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
 
 
 def error_console() -> Console:
     """Where errors, hints and progress go, so that results can be piped."""
-    return Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+    return Console(stderr=True, width=None if sys.stderr.isatty() else PIPED_WIDTH)
 
 
 def print_json(data: Any) -> None:

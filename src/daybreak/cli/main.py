@@ -7,7 +7,7 @@ import sys
 import typer
 
 from daybreak import __version__
-from daybreak.cli import reproduce
+from daybreak.cli import policies, report, reproduce, simulate
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
 
@@ -19,6 +19,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command("simulate")(simulate.simulate)
+app.command("report")(report.report)
+app.command("policies")(policies.policies)
 app.command("reproduce")(reproduce.reproduce)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 
@@ -28,11 +29,13 @@ def count(value: int) -> str:
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
     """A table whose first row holds the headings; columns of figures to the right."""
-    made = Table(title=title, title_justify="left", header_style="bold")
+    made = Table(
+        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
     heads, *body = rows
     for column, head in enumerate(heads):
         figures = all(_is_figure(row[column]) for row in body)
-        made.add_column(head, justify="right" if figures and body else "left")
+        made.add_column(head, justify="right" if figures and body else "left", no_wrap=figures)
     for row in body:
         made.add_row(*row)
     return made

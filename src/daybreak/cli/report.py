@@ -1,0 +1,44 @@
+"""``daybreak report``: what a finished run left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daybreak.cli.console import console, print_json
+from daybreak.report.figures import can_draw
+from daybreak.report.run import as_json, class_table, plot_run, query_table, time_table
+from daybreak.report.text import table
+from daybreak.runtime.report import RunReport
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    queries: Annotated[int, typer.Option(min=0, help="How many queries to list.")] = 10,
+    png: Annotated[
+        Path | None, typer.Option(help="Where the picture goes; left out: into the run's folder.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Shows a run's response times, utility and overheads.
+
+    Example: daybreak report runs/simulation/round-robin
+    """
+    found = RunReport.load(run)
+    if json:
+        print_json(as_json(found))
+        return
+    to = console()
+    about = found.manifest
+    to.print(
+        f"[bold]{about.get('pipeline', run.name)}[/] under {about['policy']} "
+        f"({about['world']}), {found.duration_s:.3g} s, {about['decisions']} decisions"
+    )
+    to.print(table(class_table(found)))
+    if queries:
+        to.print(table(query_table(found, queries), title=f"slowest {queries} queries"))
+    to.print(table(time_table(found)))
+    if can_draw():
+        to.print(f"picture: {plot_run(found, png or run / 'report.png')}")

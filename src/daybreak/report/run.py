@@ -1,0 +1,225 @@
+"""A run report as tables and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from daybreak.report.figures import COLOURS, save_figure
+from daybreak.report.text import count, duration, number
+from daybreak.runtime.report import PERCENTILES, RunReport, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Rows = list[Sequence[str]]
+
+
+def class_table(report: RunReport) -> Rows:
+    """Response times and utility by class, most important first."""
+    rows: Rows = [("class", "priority", *_HEADS)]
+    for (name, summary), priority in zip(report.by_class().items(), report.priorities, strict=True):
+        rows.append((name, f"{priority:g}", *_cells(summary)))
+    rows.append(("all", "", *_cells(report.overall())))
+    return rows
+
+
+def query_table(report: RunReport, most: int | None = None) -> Rows:
+    """The same by query, slowest (95th percentile) first."""
+    rows: Rows = [("query", "class", *_HEADS)]
+    found = list(zip(report.by_query().items(), report.query_class, strict=True))
+    found.sort(key=lambda item: -_or_zero(item[0][1].percentiles_s[95]))
+    for (name, summary), c in found[:most]:
+        rows.append((name, report.classes[c], *_cells(summary)))
+    return rows
+
+
+def time_table(report: RunReport) -> Rows:
+    """Where the workers' time went."""
+    spent = report.spent
+    kinds = {
+        "work": spent.work_ns,
+        "box calls": spent.call_ns,
+        "superboxes": spent.superbox_ns,
+        "storage": spent.storage_ns,
+        "scheduling": spent.scheduling_ns,
+        "idle": spent.idle_ns,
+        "total": spent.total_ns,
+    }
+    rows: Rows = [("time", "spent", "share")]
+    for name, ns in kinds.items():
+        rows.append((name, duration(ns / 1e9), f"{ns / max(spent.total_ns, 1):.1%}"))
+    return rows
+
+
+def comparison_table(reports: Mapping[str, RunReport]) -> Rows:
+    """Several runs of the same workload side by side."""
+    first = next(iter(reports.values()))
+    rows: Rows = [
+        (
+            "policy", "mean", "p95", "utility/tuple", "utility/query", "overhead",
+            *(f"p95 {c}" for c in first.classes),
+        )
+    ]  # fmt: skip
+    for name, report in reports.items():
+        overall = report.overall()
+        spent = report.spent
+        rows.append(
+            (
+                name,
+                duration(overall.mean_s),
+                duration(overall.percentiles_s[95]),
+                number(overall.utility),
+                number(report.utility_per_application),
+                f"{spent.overhead_ns / max(spent.total_ns, 1):.1%}",
+                *(duration(s.percentiles_s[95]) for s in report.by_class().values()),
+            )
+        )
+    return rows
+
+
+def as_json(report: RunReport) -> dict[str, Any]:
+    """The summary a script wants."""
+    return {
+        "manifest": dict(report.manifest),
+        "duration_s": report.duration_s,
+        "utility_per_tuple": _or_none(report.overall().utility),
+        "utility_per_application": _or_none(report.utility_per_application),
+        "overall": _summary_json(report.overall()),
+        "classes": {n: _summary_json(s) for n, s in report.by_class().items()},
+        "queries": {n: _summary_json(s) for n, s in report.by_query().items()},
+        "time_ns": {
+            "total": report.spent.total_ns,
+            "work": report.spent.work_ns,
+            "box_calls": report.spent.call_ns,
+            "superboxes": report.spent.superbox_ns,
+            "storage": report.spent.storage_ns,
+            "scheduling": report.spent.scheduling_ns,
+            "idle": report.spent.idle_ns,
+        },
+    }
+
+
+def plot_run(report: RunReport, path: Path) -> Path:
+    """Response time, utility and backlog over time, and their spread, by class."""
+    return plot_runs({str(report.manifest["policy"]): report}, path)
+
+
+def plot_runs(reports: Mapping[str, RunReport], path: Path) -> Path:
+    """One column per run, on the same axes, so that runs can be compared by eye."""
+    with_utility = any(not math.isnan(r.overall().utility) for r in reports.values())
+
+    def draw(figure: Figure) -> None:
+        kinds = ["response_s", *(["utility"] if with_utility else []), "backlog", "spread"]
+        grid = figure.subplots(len(kinds), len(reports), squeeze=False, sharey="row")
+        for column, (name, report) in enumerate(reports.items()):
+            for row, kind in enumerate(kinds):
+                _PANELS[kind](grid[row][column], report)
+            grid[0][column].set_title(name)
+        for row, kind in enumerate(kinds):
+            grid[row][0].set_ylabel(_LABELS[kind])
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=max(1, len(labels)))
+
+    rows = 4 if with_utility else 3
+    return save_figure(draw, path, size=(max(6.0, 4.5 * len(reports)), 2.4 * rows))
+
+
+_HEADS = ("results", "mean", *(f"p{p}" for p in PERCENTILES), "utility")
+_LABELS = {
+    "response_s": "mean response (s)",
+    "utility": "utility",
+    "backlog": "tuples waiting",
+    "spread": "response (s)",
+}
+
+
+def _cells(s: Summary) -> tuple[str, ...]:
+    percentiles = (duration(s.percentiles_s[p]) for p in PERCENTILES)
+    return count(s.count), duration(s.mean_s), *percentiles, number(s.utility)
+
+
+def _summary_json(s: Summary) -> dict[str, Any]:
+    return {
+        "results": s.count,
+        "mean_s": _or_none(s.mean_s),
+        **{f"p{p}_s": _or_none(v) for p, v in s.percentiles_s.items()},
+        "utility": _or_none(s.utility),
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def _over_time(kind: str, axes: Axes, report: RunReport) -> None:
+    columns = report.over_time()
+    for c, name in enumerate(report.classes):
+        values = columns[f"{kind}/{name}"]
+        some = ~np.isnan(values)  # bridge the slots in which nothing left
+        axes.plot(
+            columns["time_s"][some], values[some], label=name, color=_colour(c), marker=".", ms=3
+        )
+    axes.set_xlabel("time (s)")
+
+
+def _response(axes: Axes, report: RunReport) -> None:
+    _over_time("response_s", axes, report)
+    if len(report.outputs):
+        axes.set_yscale("log")
+
+
+def _utility(axes: Axes, report: RunReport) -> None:
+    _over_time("utility", axes, report)
+    axes.set_ylim(-0.05, 1.05)
+
+
+def _backlog(axes: Axes, report: RunReport) -> None:
+    for c, name in enumerate(report.classes):
+        axes.plot(
+            report.backlog.at_ns / 1e9, report.backlog.pending[:, c], label=name, color=_colour(c)
+        )
+    axes.set_xlabel("time (s)")
+
+
+def _spread(axes: Axes, report: RunReport) -> None:
+    found = [
+        (c, name, report.response_s[report.class_of_output == c])
+        for c, name in enumerate(report.classes)
+    ]
+    found = [item for item in found if len(item[2])]
+    if not found:
+        return
+    boxes = axes.boxplot(
+        [values for _, _, values in found],
+        orientation="vertical",
+        tick_labels=[name for _, name, _ in found],
+        whis=(5, 95),
+        showfliers=False,
+        patch_artist=True,
+    )
+    for patch, (c, _, _) in zip(boxes["boxes"], found, strict=True):
+        patch.set_facecolor(_colour(c))
+        patch.set_alpha(0.6)
+    axes.set_yscale("log")
+
+
+def _colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+_PANELS = {
+    "response_s": _response,
+    "utility": _utility,
+    "backlog": _backlog,
+    "spread": _spread,
+}

@@ -1,0 +1,93 @@
+"""Registered means tested: every policy faces every law."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from daybreak.model import EngineBug
+from daybreak.policies.base import BasePolicy, Plan, Step
+from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.simulation.laws import (
+    LAWS,
+    ignores_listing_order,
+    is_repeatable,
+    leaves_the_view_alone,
+    starves_nothing_if_it_says_so,
+    works_off_everything,
+)
+
+VARIANTS: dict[str, Callable[[], BasePolicy]] = {
+    **{name: partial(make_policy_with, name) for name in all_policies()},
+    "round-robin by query": lambda: make_policy_with("round-robin", level="query", train=3),
+    "fcfs by query": lambda: make_policy_with("fcfs", level="query"),
+    "fixed-priority, lists of 2": lambda: make_policy_with("fixed-priority", schedule_size=2),
+    "round-robin, half queues": lambda: make_policy_with("round-robin", fraction=0.5),
+}
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_law(variant: str, law: Callable[[Callable[[], BasePolicy]], None]) -> None:
+    law(VARIANTS[variant])
+
+
+class First(BasePolicy):
+    """The first box that holds tuples; the base of the culprits below."""
+
+    name = "first"
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        for box, pending in enumerate(self.view.pending):
+            if pending and not self.view.running[box]:
+                return Plan((Step(box),))
+        return None
+
+
+class Running(First):
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        return Plan((Step(0),)) if any(self.view.pending) else None
+
+
+class Meddling(First):
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        plan = super().decide(now_ns, worker)
+        self.view.head_ns[0] += 1  # type: ignore[index]
+        return plan
+
+
+class Forgetful(First):
+    runs = 0
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        Forgetful.runs += 1
+        boxes = range(len(self.view.pending))
+        ready = [b for b in boxes if self.view.pending[b] and not self.view.running[b]]
+        return Plan((Step(ready[Forgetful.runs % len(ready)]),)) if ready else None
+
+
+class Starving(First):
+    starves_nothing = True
+
+
+class Lazy(First):
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        return super().decide(now_ns, worker) if now_ns < 10**9 else None
+
+
+@pytest.mark.parametrize(
+    ("law", "culprit", "reason"),
+    [
+        (works_off_everything, Running, "nothing to do"),
+        (works_off_everything, Lazy, "left in queues"),
+        (leaves_the_view_alone, Meddling, "changed what it was shown"),
+        (is_repeatable, Forgetful, "other times"),
+        (ignores_listing_order, Forgetful, "other times"),
+        (starves_nothing_if_it_says_so, Starving, "had no result"),
+    ],
+)
+def test_a_law_catches_who_breaks_it(
+    law: Callable[[Callable[[], BasePolicy]], None], culprit: type[BasePolicy], reason: str
+) -> None:
+    with pytest.raises((AssertionError, EngineBug), match=reason):
+        law(culprit)
