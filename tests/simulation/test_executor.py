@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 
 from daybreak.model import Arrivals, Box, Network, Overheads, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
-from daybreak.simulation.laws import busy_network
+from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.laws import assert_same, busy_network
 from daybreak.simulation.simulate import simulate
 
 
@@ -65,6 +69,31 @@ def test_time_and_tuples_are_conserved(
             fed[d] += emitted
     assert report.boxes["tuples_in"] == [fed[b] for b in range(len(network.boxes))]
     assert (report.response_s >= 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), train=st.integers(0, 3), plain=st.booleans())
+def test_running_on_through_a_list_changes_nothing(seed: int, train: int, plain: bool) -> None:
+    """The lone worker's short cut gives the same run as taking every step by itself."""
+    network = chains(5, 4) if plain else busy_network(seed % 50)
+    schedule = draw_schedule(network, 0.3, seed)
+    overheads = Overheads(fixed_ns=500, scan_ns=20, box_call_ns=3_000, storage_ns=100)
+    reports = []
+    for lists in (True, False):
+        state, monitor = SystemState(network), Monitor(network)
+        executor = VirtualExecutor(state, schedule, monitor, overheads, lists=lists)
+        Loop(state, make_policy_with("round-robin", train=train), executor, seed).run()
+        reports.append(monitor.report(state, executor.now_ns, 1, {}))
+    assert_same(*reports)
+    assert reports[0].boxes == reports[1].boxes
+
+
+def chains(many: int, depth: int) -> Network:
+    return Network(
+        streams=[Stream(name=f"s{i}", arrivals=Arrivals(rate_per_s=300)) for i in range(many)],
+        boxes=[b for i in range(many) for b in chain(f"q{i}", f"s{i}", [100_000] * depth)],
+        queries=[Query(name=f"q{i}", output=f"q{i}.{depth}") for i in range(many)],
+    )
 
 
 def test_every_policy_lets_the_same_tuples_pass() -> None:

@@ -29,18 +29,10 @@ class Plan(NamedTuple):
     """What one worker executes without asking again: boxes in order, each with its train."""
 
     steps: tuple[Step, ...]
+    #: The steps are one superbox, and charged as one; else they are merely a list.
+    superbox: bool = False
     #: Stop before a further step once this much time has been spent.
     quota_ns: int | None = None
-
-
-class Completion(NamedTuple):
-    """A plan ended on a worker."""
-
-    plan: Plan
-    worker: int
-    cost_ns: int
-    #: Boxes that ran although nobody asked for them (composited riders), with their cost.
-    riders: tuple[int, ...] = ()
 
 
 class Change(NamedTuple):
@@ -59,6 +51,8 @@ class View(Protocol):
 
     @property
     def network(self) -> Network: ...
+    @property
+    def workers(self) -> int: ...
     @property
     def pending(self) -> Sequence[int]:
         """Tuples queued at each box."""
@@ -130,8 +124,11 @@ class Policy(Protocol):
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         """Tuples were queued at a box, from a stream or from a box upstream."""
 
-    def on_completion(self, done: Completion, now_ns: int) -> None:
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """A plan ended; its boxes are free again and may still hold tuples."""
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        """A box ran although nobody asked for it, at this marginal cost (compositing)."""
 
     def on_change(self, change: Change, now_ns: int) -> None:
         """A priority, class or weight changed, or a query was paused or resumed."""
@@ -172,7 +169,10 @@ class BasePolicy:
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         pass
 
-    def on_completion(self, done: Completion, now_ns: int) -> None:
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        pass
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
         pass
 
     def on_change(self, change: Change, now_ns: int) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
-from daybreak.policies.base import BasePolicy, Completion, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyUnits, box_units, query_units
+from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
+from daybreak.policies.ready import ReadyBoxes, ReadyQueries
 
 Level = Literal["box", "query"]
 
@@ -47,25 +47,30 @@ class ListPolicy(BasePolicy):
     #: How long a list is unless the parameters say otherwise; 0 means all that are ready.
     list_size: ClassVar[int] = 0
     params: ListParams
-    units: ReadyUnits
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        level = box_units(view) if self.params.level == "box" else query_units(view)
-        self.units = ReadyUnits(view, level)
+        by_box = self.params.level == "box"
+        self.units: ReadyBoxes | ReadyQueries = ReadyBoxes(view) if by_box else ReadyQueries(view)
+        # Not a method of ours between the executor and the set: this is told of every tuple.
+        self.__dict__["on_arrival"] = self.units.arrived
         limit = self.params.train or None
         self._plans = [
-            Plan(tuple(Step(b, limit, self.params.fraction) for b in boxes)) for boxes in level
+            Plan(
+                tuple(Step(b, limit, self.params.fraction) for b in boxes),
+                superbox=not by_box,
+            )
+            for boxes in self.units.units
         ]
+        self._steps = [plan.steps[0] for plan in self._plans]
         size = self.params.schedule_size
         self._size = self.list_size if size is None else size
         self._queue: deque[int] = deque()
+        # With one worker nobody else takes from the list: it can be handed out whole.
+        self._whole = by_box and view.workers == 1
 
-    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
-        self.units.arrived(box)
-
-    def on_completion(self, done: Completion, now_ns: int) -> None:
-        self.units.released(done.plan)
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        self.units.released(plan)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         ready = self.units.ready
@@ -80,7 +85,12 @@ class ListPolicy(BasePolicy):
                     return plan
             self.work.invocations += 1
             self.work.scanned += len(ready)
-            queue.extend(self.order(ready, self._size or len(ready), now_ns))
+            chosen = self.order(ready, self._size or len(ready), now_ns)
+            if self._whole:
+                plan = Plan(tuple([self._steps[unit] for unit in chosen]))
+                self.units.taken(plan)
+                return plan
+            queue.extend(chosen)
         queue.clear()
         return None
 

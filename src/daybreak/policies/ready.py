@@ -1,58 +1,70 @@
 """Which units can run now, kept current in O(1) per event.
 
 A *unit* is what a policy chooses among: one box, or all boxes of a query. It is ready while at
-least one of its boxes holds tuples and none of them is held by a worker.
+least one of its boxes holds tuples and none of them is held by a worker. Both classes offer the
+set ``ready`` (its order means nothing) and follow three events: tuples ``arrived`` at a box, a
+plan was ``taken`` by a worker, a plan was ``released``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from daybreak.policies.base import Plan, View
 
 
-class ReadyUnits:
-    """The set of ready units; iterate over ``ready`` in any order, ties are the caller's."""
+class ReadyBoxes:
+    """Every box is a unit of its own: the simulator's hot path."""
 
-    def __init__(self, view: View, units: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, view: View) -> None:
+        self._pending, self._running = view.pending, view.running
+        self.units = [(b,) for b in range(len(view.network.boxes))]
+        self.ready = {b for b, n in enumerate(view.pending) if n and not view.running[b]}
+
+    def arrived(self, box: int, count: int, now_ns: int) -> None:
+        if not self._running[box]:
+            self.ready.add(box)
+
+    def taken(self, plan: Plan) -> None:
+        self.ready.difference_update([step[0] for step in plan.steps])
+
+    def released(self, plan: Plan) -> None:
+        pending, ready = self._pending, self.ready
+        for box, _, _ in plan.steps:
+            if pending[box]:
+                ready.add(box)
+            else:
+                # Fed and emptied again within the same list.
+                ready.discard(box)
+
+
+class ReadyQueries:
+    """Every query is a unit; queries that share boxes never run at the same time."""
+
+    def __init__(self, view: View) -> None:
         self._view = view
-        self.units = units
-        owners: list[list[int]] = [[] for _ in view.network.boxes]
-        for u, boxes in enumerate(units):
-            for b in boxes:
-                owners[b].append(u)
-        self._owners = tuple(tuple(us) for us in owners)
+        self.units = list(view.network.query_boxes)
         self.ready: set[int] = set()
         for b, pending in enumerate(view.pending):
             if pending:
-                self.arrived(b)
+                self.arrived(b, pending, 0)
 
-    def arrived(self, box: int) -> None:
-        for unit in self._owners[box]:
+    def arrived(self, box: int, count: int, now_ns: int) -> None:
+        for unit in self._view.network.box_queries[box]:
             if unit not in self.ready and self._free(unit):
                 self.ready.add(unit)
 
     def taken(self, plan: Plan) -> None:
-        """Call when a plan is handed out: units that share its boxes must wait."""
         for step in plan.steps:
-            self.ready.difference_update(self._owners[step.box])
+            self.ready.difference_update(self._view.network.box_queries[step.box])
 
     def released(self, plan: Plan) -> None:
-        """Call when a plan ended: what still holds tuples is ready again."""
         pending = self._view.pending
         for step in plan.steps:
-            for unit in self._owners[step.box]:
+            for unit in self._view.network.box_queries[step.box]:
                 if any(pending[b] for b in self.units[unit]) and self._free(unit):
                     self.ready.add(unit)
+                else:
+                    self.ready.discard(unit)
 
     def _free(self, unit: int) -> bool:
         running = self._view.running
         return not any(running[b] for b in self.units[unit])
-
-
-def box_units(view: View) -> list[tuple[int, ...]]:
-    return [(b,) for b in range(len(view.network.boxes))]
-
-
-def query_units(view: View) -> list[tuple[int, ...]]:
-    return list(view.network.query_boxes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from random import Random
 
 from daybreak.policies.base import View, Work
@@ -22,8 +23,11 @@ class RoundRobin(ListPolicy):
         self._cursor = -1
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
-        place, cursor, n = self._place, self._cursor, len(self._place)
-        # A list shorter than all that is ready goes on where the last one stopped.
-        chosen = sorted(ready, key=lambda u: (place[u] - cursor - 1) % n)[:size]
-        self._cursor = place[chosen[-1]]
-        return chosen
+        place = self._place
+        around = sorted(ready, key=place.__getitem__)
+        if size < len(around):
+            # A list shorter than all that is ready goes on where the last one stopped.
+            first = bisect_right(around, self._cursor, key=place.__getitem__)
+            around = (around[first:] + around[:first])[:size]
+            self._cursor = place[around[-1]]
+        return around

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from daybreak.model.errors import EngineBug
-from daybreak.policies.base import Change, Completion, Plan, Policy, Work
+from daybreak.policies.base import Change, Plan, Policy, Work
 from daybreak.runtime.state import SystemState
 
 
@@ -44,48 +44,49 @@ class Loop:
         policy.attach(state, self.work, seed)
         # Bound once: these are called for every tuple of a simulation.
         self.arrived = policy.on_arrival
+        self._on_completion = policy.on_completion
+        # A lone worker asks only when it is free, so nothing runs then and nothing is marked.
+        self._marks = executor.workers > 1
 
     def run(self) -> None:
         """Until the executor has nothing more to do."""
+        dispatch, advance = self.dispatch, self.executor.advance
         while True:
-            self.dispatch()
-            if not self.executor.advance(self):
+            dispatch()
+            if not advance(self):
                 return
 
     def dispatch(self) -> None:
         """Gives work to idle workers until the policy has none for them."""
-        idle, work, decide = self.idle, self.work, self.policy.decide
+        idle, work = self.idle, self.work
         while idle:
-            plan = decide(self.executor.now_ns, idle[-1])
+            plan = self.policy.decide(self.executor.now_ns, idle[-1])
             if plan is None:
                 work.clear()
                 return
-            self._hold(plan)
+            if self._marks:
+                self._mark(plan)
             self.executor.start(idle.pop(), plan, work)
-            work.clear()
+            if work.invocations:
+                work.clear()
 
-    def completed(self, done: Completion, now_ns: int) -> None:
+    def completed(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """Called by the executor when a plan ended; its worker is idle again."""
-        running = self.state.running
-        for step in done.plan.steps:
-            running[step.box] = False
-        self.idle.append(done.worker)
-        self.policy.on_completion(done, now_ns)
+        if self._marks:
+            for step in plan.steps:
+                self.state.running[step.box] = False
+        self.idle.append(worker)
+        self._on_completion(plan, worker, cost_ns, now_ns)
 
     def changed(self, change: Change, now_ns: int) -> None:
         """Called after the state was changed by an operator."""
         self.policy.on_change(change, now_ns)
 
-    def _hold(self, plan: Plan) -> None:
-        running, pending = self.state.running, self.state.pending
-        empty = True
+    def _mark(self, plan: Plan) -> None:
+        running = self.state.running
         for step in plan.steps:
             if running[step.box]:
                 name = self.state.network.boxes[step.box].name
                 raise EngineBug(f"{self.policy.name} planned box {name!r}, which is running")
-            if pending[step.box]:
-                empty = False
-        if empty:
-            raise EngineBug(f"{self.policy.name} made a plan with nothing to do: {plan}")
         for step in plan.steps:
             running[step.box] = True

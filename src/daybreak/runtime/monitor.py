@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Work
@@ -31,10 +32,12 @@ class Monitor:
         self._sample_every_ns = sample_every_ns
         self.next_sample_ns = 0
         self._sampled_ns: list[int] = []
-        self._backlog: list[list[int]] = []
+        self._backlog: list[NDArray[np.int64]] = []
+        self._box_class: NDArray[np.int64] = np.empty(0, np.int64)
+        self._box_class_for: list[int] = []
 
-    def decided(self, scheduling_ns: int, work: Work) -> None:
-        self.decisions += 1
+    def invoked(self, scheduling_ns: int, work: Work) -> None:
+        """The scheduler proper ran (not just took the next entry of its list)."""
         self.scheduling_ns += scheduling_ns
         effort = self.effort
         effort.invocations += work.invocations
@@ -43,11 +46,6 @@ class Monitor:
         effort.evaluated += work.evaluated
         effort.buckets += work.buckets
 
-    def called(self, call_ns: int, storage_ns: int, work_ns: int) -> None:
-        self.call_ns += call_ns
-        self.storage_ns += storage_ns
-        self.work_ns += work_ns
-
     def left(self, query: int, arrivals: Iterable[int], departures: Iterable[int]) -> None:
         """Results of a query left: when their tuples had arrived, and when they left."""
         self._arrivals[query].extend(arrivals)
@@ -55,13 +53,17 @@ class Monitor:
 
     def sample(self, now_ns: int, state: SystemState) -> None:
         """Records the backlog per class, at most once per sampling period."""
-        backlog = [0] * len(self.network.classes)
-        for b, pending in enumerate(state.pending):
-            if pending:
-                # A shared box counts in the highest class it serves.
-                backlog[min(state.query_class[q] for q in self.network.box_queries[b])] += pending
+        if self._box_class_for != state.query_class:
+            # A shared box counts in the highest class it serves.
+            self._box_class_for = list(state.query_class)
+            self._box_class = np.array(
+                [min(state.query_class[q] for q in qs) for qs in self.network.box_queries]
+            )
+        backlog = np.bincount(
+            self._box_class, weights=state.pending, minlength=len(self.network.classes)
+        )
         self._sampled_ns.append(now_ns)
-        self._backlog.append(backlog)
+        self._backlog.append(backlog.astype(np.int64))
         self.next_sample_ns = now_ns - now_ns % self._sample_every_ns + self._sample_every_ns
 
     def report(

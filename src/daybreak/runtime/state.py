@@ -11,9 +11,10 @@ class SystemState:
     Executors write it, policies only read it. Plain lists: this is the simulator's hot path.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, workers: int = 1) -> None:
         boxes = len(network.boxes)
         self.network = network
+        self.workers = workers
         self.pending = [0] * boxes
         self.head_ns = [0] * boxes
         self.arrival_sum_ns = [0] * boxes
@@ -29,12 +30,8 @@ class SystemState:
         self.tuples_out = [0] * boxes
         self.work_ns = [0] * boxes
 
-    def record_call(self, box: int, taken: int, emitted: int, work_ns: int) -> None:
-        """A box call ended: counts it and refines the box's estimates."""
-        self.calls[box] += 1
-        self.tuples_in[box] += taken
-        self.tuples_out[box] += emitted
-        self.work_ns[box] += work_ns
+    def refine(self, box: int, taken: int, emitted: int, work_ns: int) -> None:
+        """A box call ended: lets the box's estimates follow what was measured."""
         # An exponential mean weighted by tuples: follows drift, and a constant stays exact.
         share = taken / (taken + MEMORY_TUPLES)
         self.cost_ns[box] += (work_ns / taken - self.cost_ns[box]) * share

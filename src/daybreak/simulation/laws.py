@@ -19,7 +19,7 @@ import numpy as np
 
 from daybreak.model import Arrivals, Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.model.overheads import OVERHEADS
-from daybreak.policies.base import BasePolicy, Change, Completion, Plan, View, Work
+from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
@@ -194,8 +194,8 @@ class _Forwarding(BasePolicy):
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.inner.on_arrival(box, count, now_ns)
 
-    def on_completion(self, done: Completion, now_ns: int) -> None:
-        self.inner.on_completion(done, now_ns)
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        self.inner.on_completion(plan, worker, cost_ns, now_ns)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self.inner.on_change(change, now_ns)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from daybreak import __version__
@@ -29,11 +32,12 @@ def simulate(
     about: dict[str, Any] | None = None,
 ) -> RunReport:
     """Runs until every arrival has been worked off; the same seed gives the same run."""
-    state = SystemState(network)
+    state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
     executor = VirtualExecutor(state, schedule, monitor, overheads, workers=workers, seed=seed)
-    Loop(state, policy, executor, seed).run()
+    with _collector_paused():
+        Loop(state, policy, executor, seed).run()
     manifest = {
         "daybreak": __version__,
         "world": "simulation",
@@ -44,3 +48,15 @@ def simulate(
         **(about or {}),
     }
     return monitor.report(state, executor.now_ns, workers, manifest)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No cycle collection meanwhile: trains are plain lists, and there are millions of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -161,9 +161,9 @@ def _decisions(policy: BasePolicy, view: SystemState) -> list[str]:
     policy.attach(view, Work(), 1)
     order = []
     while (plan := policy.decide(0, 0)) is not None:
-        box = plan.steps[0].box
-        view.pending[box] = 0
-        order.append(view.network.boxes[box].name)
+        for step in plan.steps:
+            view.pending[step.box] = 0
+            order.append(view.network.boxes[step.box].name)
     return order
 
 
