@@ -287,6 +287,7 @@ def _box(name: str, table: Table) -> Box:
 
 def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
     cost_us = table.get("cost_us", float, DEFAULT_COST_US) or 0.0
+    call_us = table.get("call_us", float, 0.0) or 0.0
     selectivity = table.get("selectivity", float)
     kind = table.get("kind", str) or "filter"
     service = table.get("service", str) or "constant"
@@ -298,6 +299,7 @@ def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
             inputs=inputs,
             kind=cast(BoxKind, kind),
             cost_ns=round(min(cost_us, 1e13) * 1000),
+            call_ns=round(min(call_us, 1e13) * 1000),
             selectivity=1.0 if selectivity is None else selectivity,
             service=cast(Service, service),
             tuple_bytes=100 if tuple_bytes is None else tuple_bytes,
@@ -388,9 +390,9 @@ def _query_boxes(
     numbers = Table(
         table.document,
         table.path,
-        {k: table.data[k] for k in ("cost_us", "selectivity") if k in table.data},
+        {k: table.data[k] for k in ("cost_us", "call_us", "selectivity") if k in table.data},
     )
-    table.known |= {"cost_us", "selectivity"}
+    table.known |= {"cost_us", "call_us", "selectivity"}
     return name, [_make_box(name, reads, numbers)]
 
 

@@ -22,6 +22,8 @@ class Monitor:
         self.network = network
         self._arrivals = [array("q") for _ in network.queries]
         self._departures = [array("q") for _ in network.queries]
+        #: How many tuples each entry stands for; left empty while each stands for one.
+        self._tuples = [array("q") for _ in network.queries]
         self.decisions = 0
         self.scheduling_ns = 0
         self.call_ns = 0
@@ -51,6 +53,12 @@ class Monitor:
         self._arrivals[query].extend(arrivals)
         self._departures[query].extend(departures)
 
+    def answered(self, query: int, arrival_ns: int, departure_ns: int, tuples: int) -> None:
+        """A job answered so many tuples that had arrived together."""
+        self._arrivals[query].append(arrival_ns)
+        self._departures[query].append(departure_ns)
+        self._tuples[query].append(tuples)
+
     def sample(self, now_ns: int, state: SystemState) -> None:
         """Records the backlog per class, at most once per sampling period."""
         if self._box_class_for != state.query_class:
@@ -67,12 +75,13 @@ class Monitor:
         self.next_sample_ns = now_ns - now_ns % self._sample_every_ns + self._sample_every_ns
 
     def report(
-        self, state: SystemState, end_ns: int, workers: int, manifest: Mapping[str, Any]
+        self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
     ) -> RunReport:
-        """Freezes the run."""
+        """Freezes the run; ``threads`` is how many shared the time that was spent."""
         self.sample(end_ns, state)
         spent = TimeSpent(
-            total_ns=end_ns * workers,
+            wall_ns=end_ns,
+            total_ns=end_ns * threads,
             scheduling_ns=self.scheduling_ns,
             call_ns=self.call_ns,
             storage_ns=self.storage_ns,
@@ -81,7 +90,7 @@ class Monitor:
         )
         counts = [len(a) for a in self._arrivals]
         return RunReport(
-            manifest={**manifest, "workers": workers, "decisions": self.decisions},
+            manifest={**manifest, "workers": state.workers, "decisions": self.decisions},
             classes=tuple(c.name for c in self.network.classes),
             priorities=tuple(state.class_priority),
             queries=tuple(q.name for q in self.network.queries),
@@ -92,6 +101,9 @@ class Monitor:
                 query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
                 arrival_ns=_joined(self._arrivals),
                 departure_ns=_joined(self._departures),
+                tuples=_joined(self._tuples)
+                if any(self._tuples)
+                else np.ones(sum(counts), np.int64),
             ),
             backlog=Backlog(
                 at_ns=np.array(self._sampled_ns, dtype=np.int64),

@@ -26,11 +26,16 @@ PERCENTILES = (50, 90, 95, 99)
 
 @dataclass(frozen=True)
 class Outputs:
-    """One entry per result tuple, grouped by query."""
+    """When tuples arrived and when their results left, grouped by query.
+
+    In simulation one entry is one result tuple. On Spark one entry stands for the ``tuples`` of
+    one segment that one job answered, whether or not they passed: a no is an answer too.
+    """
 
     query: NDArray[np.int32]
     arrival_ns: NDArray[np.int64]
     departure_ns: NDArray[np.int64]
+    tuples: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.query)
@@ -47,8 +52,13 @@ class Backlog:
 
 @dataclass(frozen=True)
 class TimeSpent:
-    """Where the workers' time went. The kinds add up to the total: what is left was idle."""
+    """Where the time of all threads went. The kinds add up to the total: the rest was idle.
 
+    In simulation scheduling takes a worker's time; on Spark it has a thread of its own, which
+    counts in the total.
+    """
+
+    wall_ns: int
     total_ns: int
     scheduling_ns: int
     call_ns: int
@@ -94,7 +104,7 @@ class RunReport:
 
     @property
     def duration_s(self) -> float:
-        return self.spent.total_ns / int(self.manifest["workers"]) / NS_PER_S
+        return self.spent.wall_ns / NS_PER_S
 
     @cached_property
     def response_s(self) -> NDArray[np.float64]:
@@ -125,20 +135,18 @@ class RunReport:
         return np.array(self.query_class, dtype=np.int64)[self.outputs.query]
 
     def by_query(self) -> dict[str, Summary]:
-        return {
-            name: _summary(self.response_s[self._span(q)], self.utility[self._span(q)])
-            for q, name in enumerate(self.queries)
-        }
+        return {name: self._summary(self._span(q)) for q, name in enumerate(self.queries)}
 
     def by_class(self) -> dict[str, Summary]:
-        found = {}
-        for c, name in enumerate(self.classes):
-            mine = self.class_of_output == c
-            found[name] = _summary(self.response_s[mine], self.utility[mine])
-        return found
+        return {
+            name: self._summary(self.class_of_output == c) for c, name in enumerate(self.classes)
+        }
 
     def overall(self) -> Summary:
-        return _summary(self.response_s, self.utility)
+        return self._summary(slice(None))
+
+    def _summary(self, which: slice | NDArray[np.bool_]) -> Summary:
+        return summarise(self.response_s[which], self.utility[which], self.outputs.tuples[which])
 
     @cached_property
     def utility_per_application(self) -> float:
@@ -159,7 +167,9 @@ class RunReport:
         for c, name in enumerate(self.classes):
             mine = self.class_of_output == c
             for label, values in (("response_s", self.response_s), ("utility", self.utility)):
-                columns[f"{label}/{name}"] = _slot_means(slot[mine], values[mine], slots)
+                columns[f"{label}/{name}"] = _slot_means(
+                    slot[mine], values[mine], self.outputs.tuples[mine], slots
+                )
         return columns
 
     def save(self, folder: Path) -> Path:
@@ -175,6 +185,7 @@ class RunReport:
                 ),
                 "arrival_ns": self.outputs.arrival_ns,
                 "departure_ns": self.outputs.departure_ns,
+                "tuples": self.outputs.tuples,
             }
         )
         pq.write_table(outputs, folder / "outputs.parquet")
@@ -251,6 +262,7 @@ class RunReport:
                 query=query,
                 arrival_ns=outputs["arrival_ns"].to_numpy(),
                 departure_ns=outputs["departure_ns"].to_numpy(),
+                tuples=outputs["tuples"].to_numpy(),
             ),
             backlog=Backlog(
                 at_ns=backlog["at_ns"].to_numpy(),
@@ -260,27 +272,44 @@ class RunReport:
         )
 
 
-def _summary(response_s: NDArray[np.float64], utility: NDArray[np.float64]) -> Summary:
-    if not len(response_s):
+def summarise(
+    response_s: NDArray[np.float64], utility: NDArray[np.float64], tuples: NDArray[np.int64]
+) -> Summary:
+    """Mean, percentiles and utility over entries that stand for so many tuples each."""
+    total = int(tuples.sum())
+    if not total:
         nothing = dict.fromkeys(PERCENTILES, math.nan)
         return Summary(count=0, mean_s=math.nan, percentiles_s=nothing, utility=math.nan)
-    worth = utility[~np.isnan(utility)]
+    known = ~np.isnan(utility)
     return Summary(
-        count=len(response_s),
-        mean_s=float(response_s.mean()),
-        percentiles_s={
-            p: float(v)
-            for p, v in zip(PERCENTILES, np.percentile(response_s, PERCENTILES), strict=True)
-        },
-        utility=float(worth.mean()) if len(worth) else math.nan,
+        count=total,
+        mean_s=float(np.average(response_s, weights=tuples)),
+        percentiles_s=weighted_percentiles(response_s, tuples),
+        utility=float(np.average(utility[known], weights=tuples[known]))
+        if known.any()
+        else math.nan,
     )
 
 
+def weighted_percentiles(
+    values: NDArray[np.float64], tuples: NDArray[np.int64]
+) -> dict[int, float]:
+    """The smallest value that at least p % of the tuples do not exceed."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(tuples[order])
+    wanted = np.array(PERCENTILES) / 100 * reached[-1]
+    at = np.searchsorted(reached, wanted)
+    return {p: float(values[order[i]]) for p, i in zip(PERCENTILES, at, strict=True)}
+
+
 def _slot_means(
-    slot: NDArray[np.int64], values: NDArray[np.float64], slots: int
+    slot: NDArray[np.int64],
+    values: NDArray[np.float64],
+    tuples: NDArray[np.int64],
+    slots: int,
 ) -> NDArray[np.float64]:
-    counts = np.bincount(slot, minlength=slots)
-    sums = np.bincount(slot, weights=values, minlength=slots)
+    counts = np.bincount(slot, weights=tuples, minlength=slots)
+    sums = np.bincount(slot, weights=values * tuples, minlength=slots)
     means = np.full(slots, np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
     return means

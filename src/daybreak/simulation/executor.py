@@ -90,6 +90,8 @@ class VirtualExecutor:
         self._luck = random_for(seed, "luck").random
         self._service = random_for(seed, "service").expovariate
         self._cost = [b.cost_ns for b in network.boxes]
+        fixed = overheads.box_call_ns + overheads.storage_ns
+        self._call = [fixed + b.call_ns for b in network.boxes]
         self._passes = [b.selectivity for b in network.boxes]
         self._varies = [b.service == "exponential" for b in network.boxes]
         self._alone = workers == 1 and lists
@@ -190,7 +192,7 @@ class VirtualExecutor:
         else:
             taken = self._take_some(job, box, limit, fraction)
         o, monitor = self._overheads, self._monitor
-        began = job.began_ns = now + o.box_call_ns + o.storage_ns
+        began = job.began_ns = now + self._call[box]
         if self._varies[box]:
             job.ends_ns = self._draw_ends(began, taken, self._cost[box])
             work = job.ends_ns[-1] - began
@@ -199,7 +201,7 @@ class VirtualExecutor:
             work = taken * self._cost[box]
         job.work_ns = work
         job.spent_ns += began - now + work
-        monitor.call_ns += o.box_call_ns
+        monitor.call_ns += self._call[box] - o.storage_ns
         monitor.storage_ns += o.storage_ns
         monitor.work_ns += work
         self._ends[worker] = began + work
@@ -261,7 +263,7 @@ class VirtualExecutor:
         state, simple, costs, at = self._state, self._simple, self._cost, self._at
         pending, total, queues = state.pending, state.arrival_sum_ns, self._arrivals
         head, calls, inputs, outputs = state.head_ns, state.calls, state.tuples_in, state.tuples_out
-        call_ns = self._overheads.box_call_ns + self._overheads.storage_ns
+        calls_ns = self._call
         works, arrived, deliver = state.work_ns, loop.arrived, self._deliver
         steps, quota = job.plan.steps, job.plan.quota_ns
         arrival = at[self._next]
@@ -279,7 +281,7 @@ class VirtualExecutor:
             summed = total[box]
             pending[box] = total[box] = 0
             spent = taken * costs[box]
-            now += call_ns + spent
+            now += calls_ns[box] + spent
             made += 1
             work += spent
             works[box] += spent
@@ -300,8 +302,9 @@ class VirtualExecutor:
             arrived(down, taken, now)
         job.step = index - 1
         job.spent_ns += now - began
-        self._monitor.call_ns += made * self._overheads.box_call_ns
-        self._monitor.storage_ns += made * self._overheads.storage_ns
+        storage = made * self._overheads.storage_ns
+        self._monitor.call_ns += now - began - work - storage
+        self._monitor.storage_ns += storage
         self._monitor.work_ns += work
         self.now_ns = now
         return now
