@@ -11,6 +11,7 @@ from daybreak.policies.base import BasePolicy
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.stride import Stride
 
 ENTRY_POINTS = "daybreak.policies"
 
@@ -18,6 +19,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     RoundRobin,
     FirstComeFirstServed,
     FixedPriority,
+    Stride,
 )
 
 

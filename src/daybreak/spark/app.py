@@ -1,0 +1,281 @@
+"""``daybreak.App``: declare streams and queries, run them on Spark, change them while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from inspect import getsource, signature
+from pathlib import Path
+from typing import Any, overload
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from daybreak.model.arrivals import Arrivals
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
+from daybreak.model.pipeline import Pipeline, QuerySpec, SinkSpec, StreamSpec
+from daybreak.model.qos import QoSGraph
+from daybreak.policies.base import BasePolicy
+from daybreak.policies.registry import all_policies, make_policy, make_policy_with
+from daybreak.spark.check import CheckedQuery, Checker
+from daybreak.spark.generator import FORMAT as GENERATOR
+from daybreak.spark.generator import generator_schema
+from daybreak.spark.ingest import stream_schema
+from daybreak.spark.jobs import Function
+from daybreak.spark.run import Prepared, Run
+from daybreak.spark.session import local_session
+from daybreak.spark.sinks import Callback
+
+MEMORY = SinkSpec(format="memory")
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """A query as declared: its spec, and where it is one, its function."""
+
+    spec: QuerySpec
+    function: Function | None = None
+    callback: Callback | None = None
+
+
+@dataclass
+class App:
+    """One Spark application with its streams and continuous queries.
+
+    >>> app = App.local()                                           # doctest: +SKIP
+    >>> app.stream("readings", format="json", path="in", schema="station INT, t INT")
+    >>> app.query("fire", sql="SELECT station FROM readings WHERE t > 60", cls="critical")
+    >>> with app.run(policy="stride") as run:
+    ...     run.change_class_priority("critical", 80)
+    """
+
+    spark: SparkSession
+    #: What relative paths are relative to.
+    folder: Path = field(default_factory=Path)
+    name: str = "daybreak"
+    _classes: dict[str, QueryClass] = field(default_factory=dict)
+    _streams: dict[str, StreamSpec] = field(default_factory=dict)
+    _queries: dict[str, _Declared] = field(default_factory=dict)
+    _policy: Callable[[], BasePolicy] | None = None
+
+    @classmethod
+    def local(cls, name: str = "daybreak", cores: int | str = "*", **conf: str) -> App:
+        """An application on a local Spark of this process."""
+        return cls(local_session(name, cores=cores, extra_conf=conf), name=name)
+
+    @classmethod
+    def from_pipeline(cls, pipeline: Pipeline, spark: SparkSession) -> App:
+        """The application a pipeline file declares."""
+        app = cls(spark, folder=pipeline.folder, name=pipeline.name)
+        app._classes = {c.name: c for c in pipeline.classes}
+        app._streams = {s.name: s for s in pipeline.streams}
+        for query in pipeline.queries:
+            if query.sql is None:
+                raise ConfigError(
+                    query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
+                )
+            app._queries[query.name] = _Declared(query)
+        app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
+        return app
+
+    def query_class(self, name: str, priority: float, qos: QoSPoints = None) -> None:
+        """Declares a class of queries and how important it is."""
+        self._classes[name] = QueryClass(name=name, priority=priority, qos=_graph(qos))
+
+    def stream(
+        self,
+        name: str,
+        *,
+        format: str,  # noqa: A002 - Spark's own word
+        schema: str | None = None,
+        path: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        arrivals: Arrivals | None = None,
+        trigger: str = "100 milliseconds",
+    ) -> None:
+        """Declares a stream: any Structured Streaming source, or ``format="generator"``."""
+        given = {k: str(v) for k, v in (options or {}).items()}
+        if path is not None:
+            given["path"] = path
+        self._add(
+            self._streams,
+            "stream",
+            StreamSpec(
+                name=name,
+                format=format,
+                schema=schema,
+                options=given,
+                arrivals=arrivals,
+                trigger=trigger,
+            ),  # fmt: skip
+        )
+
+    @overload
+    def query(self, name: str, *, sql: str, **declared: Any) -> None: ...
+    @overload
+    def query(self, name: str | None = None, **declared: Any) -> Callable[[Function], Function]: ...
+
+    def query(
+        self,
+        name: str | None = None,
+        *,
+        sql: str | None = None,
+        cls: str = DEFAULT_CLASS,
+        qos: QoSPoints = None,
+        weight: float = 1.0,
+        sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
+    ) -> Callable[[Function], Function] | None:
+        """Declares a query, by SQL or as a decorator of a function on DataFrames.
+
+        A function's parameters name the streams it reads; its own name is the query's unless
+        one is given. Without a sink, rows are kept in memory: ``run.rows(name)``.
+        """
+
+        def declare(query_name: str, function: Function | None) -> None:
+            spec, callback = _sink(sink)
+            declared = QuerySpec(
+                name=query_name, cls=cls, qos=_graph(qos), weight=weight, sql=sql, sink=spec,
+                place=f"query {query_name!r}",
+            )  # fmt: skip
+            if query_name in self._queries:
+                raise ConfigError(declared.place, "is declared twice", "rename one of them")
+            self._queries[query_name] = _Declared(declared, function, callback)
+
+        if sql is not None:
+            if name is None:
+                raise ConfigError("query", "has no name", "name it")
+            declare(name, None)
+            return None
+
+        def decorate(function: Function) -> Function:
+            declare(name or function.__name__, function)
+            return function
+
+        return decorate
+
+    def check(self, policy: str | BasePolicy | None = None) -> Prepared:
+        """Validates everything and starts nothing; ``ConfigError`` says what is wrong."""
+        chosen = self._chosen_policy(policy)
+        schemas = {name: self._schema(spec) for name, spec in self._streams.items()}
+        checker = Checker(self.spark, schemas)
+        checked = {name: self._checked(checker, d) for name, d in self._queries.items()}
+        if not checked:
+            raise ConfigError(self.name, "declares no query", "add one")
+        return Prepared(
+            name=self.name,
+            spark=self.spark,
+            folder=self.folder,
+            network=self._network(checked),
+            policy=chosen,
+            streams=dict(self._streams),
+            schemas=schemas,
+            checked=checked,
+            specs={name: d.spec for name, d in self._queries.items()},
+            functions={n: d.function for n, d in self._queries.items() if d.function},
+            callbacks={n: d.callback for n, d in self._queries.items() if d.callback},
+            fingerprints={n: _fingerprint(d) for n, d in self._queries.items()},
+        )
+
+    def run(
+        self,
+        policy: str | BasePolicy | None = None,
+        *,
+        run_dir: Path | str = "runs/spark",
+        workers: int = 2,
+        seed: int = 1,
+        reset: Sequence[str] = (),
+    ) -> Run:
+        """Starts everything; use it in a ``with`` block, or call ``stop`` yourself."""
+        return Run(
+            self.check(policy), Path(run_dir), workers=workers, seed=seed, reset=tuple(reset)
+        )
+
+    def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:
+        if isinstance(policy, BasePolicy):
+            chosen = policy
+        elif policy is not None:
+            chosen = make_policy_with(policy)
+        elif self._policy is not None:
+            chosen = self._policy()
+        else:
+            chosen = make_policy_with("stride")
+        if not chosen.on_spark:
+            usable = [name for name, p in all_policies().items() if p.on_spark]
+            raise ConfigError(
+                f"policy {chosen.name!r}",
+                "makes no sense on Spark, where a query is one box",
+                f"choose from {', '.join(usable)}",
+            )
+        return chosen
+
+    def _schema(self, spec: StreamSpec) -> StructType:
+        if spec.format == GENERATOR:
+            return generator_schema(spec)
+        return stream_schema(self.spark, spec, self.folder)
+
+    def _checked(self, checker: Checker, declared: _Declared) -> CheckedQuery:
+        spec = declared.spec
+        if declared.function is not None:
+            reads = tuple(signature(declared.function).parameters)
+            return checker.function(spec.name, declared.function, reads, spec.place)
+        return checker.sql(spec.name, spec.sql or "", spec.place)
+
+    def _network(self, checked: Mapping[str, CheckedQuery]) -> Network:
+        """On Spark a query is one box."""
+        read = {s for c in checked.values() for s in c.reads}
+        return Network(
+            streams=[Stream(name=s) for s in self._streams if s in read],
+            boxes=[Box(name=n, inputs=c.reads, kind="filter") for n, c in checked.items()],
+            queries=[
+                Query(name=n, output=n, cls=d.spec.cls, qos=d.spec.qos, weight=d.spec.weight)
+                for n, d in self._queries.items()
+            ],
+            classes=self._classes.values(),
+        )
+
+    @staticmethod
+    def _add(known: dict[str, StreamSpec], what: str, spec: StreamSpec) -> None:
+        if spec.name in known:
+            raise ConfigError(f"{what} {spec.name!r}", "is declared twice", "rename one of them")
+        known[spec.name] = spec
+
+
+QoSPoints = Sequence[Sequence[float]] | QoSGraph | None
+
+
+def _graph(qos: QoSPoints) -> QoSGraph | None:
+    if qos is None or isinstance(qos, QoSGraph):
+        return qos
+    return QoSGraph(tuple((float(x), float(y)) for x, y in qos))
+
+
+def _sink(
+    sink: SinkSpec | Mapping[str, Any] | Callback | None,
+) -> tuple[SinkSpec, Callback | None]:
+    if sink is None:
+        return MEMORY, None
+    if isinstance(sink, SinkSpec):
+        return sink, None
+    if isinstance(sink, Mapping):
+        known = {"format", "path", "options"}
+        for key in sink:
+            if key not in known:
+                raise ConfigError("sink", f"unknown key {key!r}", suggestion(key, known))
+        spec = SinkSpec(format=str(sink.get("format", "")), path=sink.get("path"))
+        options = {k: str(v) for k, v in sink.get("options", {}).items()}
+        return replace(spec, options=options), None
+    return SinkSpec(format="python"), sink
+
+
+def _fingerprint(declared: _Declared) -> str:
+    """Changes when the query's meaning may have: its SQL, or the text of its function."""
+    if declared.function is not None:
+        try:
+            text = getsource(declared.function)
+        except OSError:  # typed into a console: no text to compare
+            text = declared.function.__qualname__
+    else:
+        text = " ".join((declared.spec.sql or "").split())
+    return blake2b(text.encode(), digest_size=16).hexdigest()

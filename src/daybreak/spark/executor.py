@@ -1,0 +1,268 @@
+"""An executor on Spark: worker threads submit jobs, events come back to the loop's thread.
+
+The loop's thread owns the state: arrivals, completions and operators' changes reach it through
+one queue and are worked off in order. Workers only run jobs.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from math import ceil
+from typing import NamedTuple
+
+from daybreak.policies.base import Change, Plan, Step, Work
+from daybreak.runtime.live import Live
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.state import SystemState
+from daybreak.spark.inbox import Inbox, Waiting
+from daybreak.spark.jobs import JobRunner, Ran, Runnable
+from daybreak.spark.record import Recorder
+from daybreak.spark.segments import Segment
+
+#: How long the loop sleeps when nothing happens; only stopping and tidying wait for it.
+TICK_S = 0.1
+
+
+class Order(NamedTuple):
+    """What a worker is to do: one step after the other."""
+
+    plan: Plan
+    steps: list[tuple[Step, list[Waiting]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    worker: int
+    order: Order
+    ran: list[Ran]
+    failure: Exception | None
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An operator's change, to be made between two decisions."""
+
+    make: Callable[[SystemState], Change]
+    done: Future[None]
+
+
+_Event = _Arrived | _Ended | _Asked
+
+
+@dataclass
+class _Worker:
+    orders: queue.SimpleQueue[Order | None] = field(default_factory=queue.SimpleQueue)
+    thread: threading.Thread | None = None
+
+
+class SparkExecutor:
+    """Runs plans as Spark jobs on ``workers`` threads."""
+
+    def __init__(
+        self,
+        state: SystemState,
+        monitor: Monitor,
+        recorder: Recorder,
+        live: Live,
+        queries: Sequence[Runnable],
+        runners: Sequence[JobRunner],
+        backlog: Mapping[str, list[Waiting]],
+        next_seq: dict[str, int],
+        start_ns: int,
+        tidy: Callable[[], None],
+    ) -> None:
+        """``queries`` in the order of the network's boxes; ``backlog`` is what waits already.
+
+        ``next_seq`` is the first segment not in the backlog, by stream. ``tidy`` is called
+        every sampling period, on the loop's thread.
+        """
+        self.workers = len(runners)
+        self.start_ns = start_ns
+        self.failures: dict[str, str] = {}
+        self._state = state
+        self._monitor = monitor
+        self._recorder = recorder
+        self._live = live
+        self._tidy = tidy
+        self._busy = 0
+        self._queries = queries
+        self._inboxes = [Inbox() for _ in queries]
+        self._readers: dict[str, list[int]] = {}
+        for b, query in enumerate(queries):
+            for stream in query.checked.reads:
+                self._readers.setdefault(stream, []).append(b)
+            for item in backlog.get(query.name, ()):
+                self._inboxes[b].put(item)
+            self._show(b)
+        self._next_seq = next_seq
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._workers = [_Worker() for _ in runners]
+        for w, runner in enumerate(runners):
+            thread = threading.Thread(target=self._work, args=(w, runner), name=f"worker-{w}")
+            self._workers[w].thread = thread
+            thread.start()
+
+    # Called from other threads
+
+    def on_segment(self, segment: Segment) -> None:
+        """A segment is durable: its tuples are pending from now on."""
+        self._events.put(_Arrived(segment))
+
+    def ask(self, make: Callable[[SystemState], Change]) -> Future[None]:
+        """Changes the state between two decisions; the future is done when it holds."""
+        asked = _Asked(make, Future())
+        self._events.put(asked)
+        return asked.done
+
+    def stop(self) -> None:
+        """Lets jobs under way end, starts no further ones."""
+        self._stopping.set()
+
+    def idle(self) -> bool:
+        """Whether nothing is pending and nothing runs."""
+        return self._events.empty() and not any(self._state.pending) and not self._busy
+
+    # The loop's side
+
+    @property
+    def now_ns(self) -> int:
+        return time.time_ns()
+
+    def start(self, worker: int, plan: Plan, work: Work) -> None:
+        steps = []
+        for step in plan.steps:
+            inbox = self._inboxes[step.box]
+            if inbox.tuples:
+                some = ceil(inbox.tuples * step.fraction)
+                limit = some if step.limit is None else min(some, step.limit)
+                steps.append((step, inbox.take(max(1, limit))))
+                self._show(step.box)
+        self._busy += 1
+        self._monitor.decisions += 1
+        self._monitor.invoked(0, work)
+        self._workers[worker].orders.put(Order(plan, steps))
+
+    def advance(self, loop: Loop) -> bool:
+        """Waits for events and tells them; False once stopped and every job has ended."""
+        try:
+            event: _Event | None = self._events.get(timeout=TICK_S)
+        except queue.Empty:
+            event = None
+        began = time.perf_counter_ns()
+        while event is not None:
+            self._handle(event, loop)
+            event = None if self._events.empty() else self._events.get()
+        self._sample()
+        self._monitor.scheduling_ns += time.perf_counter_ns() - began
+        if self._stopping.is_set():
+            loop.idle.clear()  # nobody asks for work any more
+            return self._busy > 0
+        return True
+
+    def _handle(self, event: _Event, loop: Loop) -> None:
+        if isinstance(event, _Arrived):
+            self._arrived(event.segment, loop)
+        elif isinstance(event, _Ended):
+            self._ended(event, loop)
+        else:
+            try:
+                loop.changed(event.make(self._state), self.now_ns)
+                event.done.set_result(None)
+            except Exception as error:
+                event.done.set_exception(error)
+
+    def _arrived(self, segment: Segment, loop: Loop) -> None:
+        if segment.seq < self._next_seq.get(segment.stream, 0):
+            return  # a batch that came again after a crash: its tuples are counted already
+        self._next_seq[segment.stream] = segment.seq + 1
+        self._recorder.arrived(segment.stream, segment.arrival_ns - self.start_ns, segment.rows)
+        item = Waiting(segment.arrival_ns, segment.stream, segment.rows)
+        for b in self._readers.get(segment.stream, ()):
+            self._inboxes[b].put(item)
+            if self._queries[b].name not in self.failures:
+                self._show(b)
+                loop.arrived(b, segment.rows, self.now_ns)
+
+    def _ended(self, event: _Ended, loop: Loop) -> None:
+        self._busy -= 1
+        for (step, taken), ran in zip(event.order.steps, event.ran, strict=False):
+            self._account(step.box, taken, ran)
+        for step, taken in event.order.steps[len(event.ran) :]:
+            self._inboxes[step.box].put_back(taken)
+            self._show(step.box)
+        if event.failure is not None:
+            failed = event.order.steps[len(event.ran)][0].box
+            self._park(failed, event.failure)
+        loop.completed(event.order.plan, event.worker, event.cost_ns, self.now_ns)
+
+    def _account(self, box: int, taken: list[Waiting], ran: Ran) -> None:
+        state, tuples = self._state, sum(w.tuples for w in taken)
+        left_ns = ran.committed_at_ns - self.start_ns
+        for item in taken:
+            self._monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
+            self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
+        self._monitor.work_ns += ran.work_ns
+        self._monitor.call_ns += ran.commit_ns
+        state.calls[box] += 1
+        state.tuples_in[box] += tuples
+        state.tuples_out[box] += ran.rows
+        state.work_ns[box] += ran.work_ns
+        state.refine(box, tuples, ran.rows, ran.work_ns + ran.commit_ns)
+        self._recorder.ran(ran, tuples, left_ns)
+
+    def _park(self, box: int, failure: Exception) -> None:
+        """A query that fails runs no more; what waits for it stays in the log."""
+        name = self._queries[box].name
+        self.failures[name] = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0]}"
+        self._show(box)
+
+    def _show(self, box: int) -> None:
+        """Lets policies see what waits; a parked query shows nothing."""
+        state, inbox = self._state, self._inboxes[box]
+        parked = self._queries[box].name in self.failures
+        state.pending[box] = 0 if parked else inbox.tuples
+        state.head_ns[box] = inbox.head_ns
+        state.arrival_sum_ns[box] = 0 if parked else inbox.arrival_sum_ns
+
+    def _sample(self) -> None:
+        now = self.now_ns - self.start_ns
+        if now >= self._monitor.next_sample_ns:
+            self._monitor.sample(now, self._state)
+            self._tidy()
+
+    # The workers' side
+
+    def _work(self, worker: int, runner: JobRunner) -> None:
+        orders = self._workers[worker].orders
+        while (order := orders.get()) is not None:
+            began = time.perf_counter_ns()
+            ran: list[Ran] = []
+            failure: Exception | None = None
+            try:
+                for step, taken in order.steps:
+                    ran.append(runner.run(self._queries[step.box], taken))
+            except Exception as error:
+                failure = error
+            cost = time.perf_counter_ns() - began
+            self._events.put(_Ended(worker, order, ran, failure, cost))
+
+    def join(self) -> None:
+        """Ends the worker threads; call it after the loop has ended."""
+        for worker in self._workers:
+            worker.orders.put(None)
+        for worker in self._workers:
+            if worker.thread is not None:
+                worker.thread.join()

@@ -1,0 +1,134 @@
+"""Sources: Structured Streaming reads, and every micro-batch becomes one durable segment.
+
+One StreamingQuery per stream, with a trigger of its own. Its ``foreachBatch`` stamps the
+arrival and makes the segment durable before Spark commits the source's offset, so a batch that
+Spark repeats after a crash finds its segment and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from daybreak.model.errors import ConfigError
+from daybreak.model.pipeline import StreamSpec
+from daybreak.spark.rundir import RunDirectory
+from daybreak.spark.segments import Segment, SegmentStore
+
+OnSegment = Callable[[Segment], None]
+
+
+class StreamSource:
+    """One stream read by Structured Streaming."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: StreamSpec,
+        folder: Path,
+        rundir: RunDirectory,
+        store: SegmentStore,
+        on_segment: OnSegment,
+    ) -> None:
+        self.name = spec.name
+        self._spec = spec
+        self._store = store
+        self._on_segment = on_segment
+        self._checkpoint = rundir.checkpoint(spec.name)
+        self._frame = read_stream(spark, spec, folder)
+        self._query: StreamingQuery | None = None
+
+    def start(self) -> None:
+        writer = (
+            self._frame.writeStream.foreachBatch(self._batch)
+            .trigger(processingTime=self._spec.trigger)
+            .option("checkpointLocation", str(self._checkpoint))
+            .queryName(f"daybreak-{self.name}")
+        )
+        self._query = writer.start()
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+    def error(self) -> str | None:
+        """Why the source has stopped by itself, or None while it is well."""
+        if self._query is None or self._query.isActive:
+            return None
+        failure = self._query.exception()
+        return str(failure) if failure is not None else None
+
+    def drained(self) -> bool:
+        """Whether everything that was there has been read (for bounded input)."""
+        query = self._query
+        if query is None or not query.isActive:
+            return True
+        status = query.status
+        return not status["isDataAvailable"] and not status["isTriggerActive"]
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        table = frame.toArrow()
+        segment = self._store.append(
+            self.name,
+            self._checkpoint_id(),
+            batch_id,
+            self._offsets(batch_id),
+            table,
+            time.time_ns(),
+        )
+        if segment is not None:
+            self._on_segment(segment)
+
+    def _checkpoint_id(self) -> str:
+        text = (self._checkpoint / "metadata").read_text(encoding="utf-8")
+        return str(json.loads(text)["id"])
+
+    def _offsets(self, batch_id: int) -> list[Any]:
+        """The offsets Spark wrote ahead of this batch; the lines before them are not ours."""
+        text = (self._checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8")
+        return text.splitlines()[2:]
+
+
+def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFrame:
+    """The streaming frame of a declared source; ``ConfigError`` if Spark will not have it."""
+    place = f"stream {spec.name!r}"
+    if spec.format is None:
+        raise ConfigError(place, "has no format", 'give one, such as format = "json"')
+    options = dict(spec.options)
+    path = options.pop("path", None)
+    if path is not None and "://" not in path:
+        full = (folder / path).resolve()
+        if not full.exists():
+            raise ConfigError(place, f"path {path!r} does not exist", "create it, or correct it")
+        path = str(full)
+    try:
+        reader = spark.readStream.format(spec.format).options(**options)
+        if spec.schema is not None:
+            reader = reader.schema(spec.schema)
+        return reader.load(path) if path is not None else reader.load()
+    except PySparkException as error:
+        raise ConfigError(place, f"Spark refuses it: {_first_line(error)}", "correct it") from None
+
+
+def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> StructType:
+    """The columns of a stream, as declared or as its source has them."""
+    schema = read_stream(spark, spec, folder).schema
+    if spec.time is not None and spec.time not in schema.names:
+        raise ConfigError(
+            f"stream {spec.name!r}",
+            f"time = {spec.time!r} is not one of its columns",
+            f"choose from {', '.join(schema.names)}",
+        )
+    return schema
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
