@@ -252,5 +252,5 @@ class LogMachine(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-LogMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
 test_any_sequence_of_calls = LogMachine.TestCase

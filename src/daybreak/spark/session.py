@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ INSTALL_JAVA = {
 #: that is not local, give the default manager back through ``extra_conf``.
 LOCAL_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
@@ -50,8 +52,12 @@ def local_session(
     require_java()
     from pyspark.sql import SparkSession
 
+    conf = dict(LOCAL_CONF)
+    if find_spec("pandas") is None:
+        # Arrow UDFs want pandas; without it Spark warns at every udf() and pickles anyway.
+        conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
-    for key, value in {**LOCAL_CONF, **(extra_conf or {})}.items():
+    for key, value in {**conf, **(extra_conf or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
