@@ -1,0 +1,319 @@
+"""Which plans may run on any cut of their streams: the allow-list.
+
+A query runs over and over on ranges of rows, cut by the scheduler where it likes. So a plan is
+allowed only if it is *linear* in its streams: cut the input anyhow, and the results of the parts
+together are, as a multiset, the result of the whole. Why each allowed node keeps that:
+
+- Project, Filter, Generate (explode and its kin), Expand (unpivot, sliding windows): each input
+  row gives its output rows alone, if the expressions are deterministic and look at nothing but
+  the row.
+- SubqueryAlias, View, the parts of WITH, pipe steps, join hints: names, they change no rows.
+- UNION ALL: adds multisets, and addition does not mind how it is grouped. Every branch must read
+  a stream: a branch without one would give its rows again with every cut.
+- Join with a static side: each stream row meets the same static rows whenever it comes. Inner and
+  cross joins from either side; outer, semi and anti joins only where the stream is the side that
+  is preserved or tested, since "no partner so far" and "a partner again" depend on the cut.
+- A subquery, or a lateral join, over static tables alone: for one stream row it is a constant.
+- Below a node that reads no stream, what gives the same rows each time it is computed: also
+  aggregates that do not mind the order of rows, DISTINCT, sorting, set operations, every join.
+
+What is not in the list is refused, so a node that a later Spark adds is refused, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class Refused(Exception):
+    """A part of a plan that is not allowed: what it is, and what to do instead."""
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(finding)
+        self.finding = finding
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of an analysed plan, as Spark's ``toJSON`` describes it."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def expressions(self) -> set[str]:
+        """Class names of the expressions in the node's own fields."""
+        return {_short(name) for name in _classes(list(self.fields.values()))}
+
+    def aggregates(self) -> set[str]:
+        """Class names of the aggregate functions among them."""
+        found = _classes(list(self.fields.values()))
+        return {_short(name) for name in found if ".expressions.aggregate." in name}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an allowed plan does."""
+
+    reads: frozenset[str]
+    #: Each row of one stream gives at most one row, by conditions and expressions alone.
+    is_filter: bool
+
+
+_LEAVES = frozenset(
+    {
+        "DataSourceV2Relation", "DataSourceV2ScanRelation", "HiveTableRelation", "InMemoryRelation",
+        "LocalRelation", "LogicalRDD", "LogicalRelation", "OneRowRelation", "Range",
+    }
+)  # fmt: skip
+_NAMES = frozenset(
+    {
+        "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "CTERelationRef", "PipeOperator",
+        "ResolvedHint",
+    }
+)  # fmt: skip
+_ONE_TO_ONE = frozenset({"Project", "Filter"})
+_ROW_WISE = _NAMES | _ONE_TO_ONE | {"Generate", "Expand", "Union", "Join", "LateralJoin"}
+_PARTITIONING = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions"})
+_STATIC = (
+    _LEAVES | _ROW_WISE | {"Aggregate", "Distinct", "Sort", "Except", "Intersect"} | _PARTITIONING
+)
+_GENERATORS = frozenset(
+    {"Explode", "PosExplode", "Inline", "Stack", "JsonTuple", "VariantExplode", "ReplicateRows"}
+)
+#: Aggregates that do not mind the order of rows; Spark calls all aggregates deterministic.
+_AGGREGATES = frozenset(
+    {
+        "AggregateExpression", "Average", "BoolAnd", "BoolOr", "Count", "CountIf",
+        "HyperLogLogPlusPlus", "Max", "Min", "Percentile", "StddevPop", "StddevSamp", "Sum",
+        "VariancePop", "VarianceSamp",
+    }
+)  # fmt: skip
+
+#: Join types by the side the stream is on.
+_STREAM_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
+_STREAM_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
+
+_CUT = "its result would depend on how the rows were batched"
+_REFUSALS: Mapping[str, tuple[str, str]] = {
+    "Distinct": ("DISTINCT", "leave duplicates in, and drop them where the results are read"),
+    "Deduplicate": ("dropDuplicates", "leave duplicates in, and drop them behind the sink"),
+    "GlobalLimit": ("LIMIT", "filter by a condition on the row instead"),
+    "LocalLimit": ("LIMIT", "filter by a condition on the row instead"),
+    "Tail": ("LIMIT", "filter by a condition on the row instead"),
+    "Offset": ("OFFSET", "filter by a condition on the row instead"),
+    "Sort": ("ORDER BY", "sort where the results are read"),
+    "Window": ("a window function (OVER ...)", "compute it where the results are read"),
+    "Sample": ("TABLESAMPLE", "filter by a hash of a column, such as hash(id) % 10 = 0"),
+    "ScriptTransformation": ("TRANSFORM ... USING", "use a Python UDF"),
+    "UnionLoop": ("WITH RECURSIVE", "compute it once, as a static table"),
+}
+
+
+def parse_plan(text: str) -> Node:
+    """The tree of a plan from ``toJSON``, which lists it in pre-order."""
+    nodes = iter(json.loads(text))
+
+    def build() -> Node:
+        fields = next(nodes)
+        children = tuple(build() for _ in range(fields["num-children"]))
+        return Node(_short(fields["class"]), fields, children)
+
+    return build()
+
+
+def shape_of(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -> Shape:
+    """What the plan reads and does; ``Refused`` unless it is linear in its streams.
+
+    ``streams``: the declared name of each stream by the lower-case name of its view.
+    ``subqueries``: the plans of all subquery expressions, at any depth.
+    """
+    rules = _Rules(streams, [plan, *subqueries])
+    for subquery in subqueries:
+        inner = rules.reads(subquery)
+        if inner:
+            raise Refused(
+                f"has a subquery over stream {min(inner)!r}, and {_CUT}",
+                "use subqueries over static tables only",
+            )
+        rules.check(subquery)
+    reads = rules.check(plan)
+    kinds = {node.kind for node in _down_to_streams(plan, rules)}
+    plain = not subqueries and len(reads) == 1 and kinds <= _NAMES | _ONE_TO_ONE
+    return Shape(reads, plain)
+
+
+class _Rules:
+    """The rules for one statement, whose parts may name each other (WITH)."""
+
+    def __init__(self, streams: Mapping[str, str], plans: list[Node]) -> None:
+        self._streams = streams
+        self._parts: dict[int, Node] = {
+            node.fields["id"]: node
+            for plan in plans
+            for node in plan.walk()
+            if node.kind == "CTERelationDef"
+        }
+
+    def stream(self, node: Node) -> str | None:
+        """The stream a node is the view of."""
+        if node.kind != "View":
+            return None
+        named = node.fields["desc"]["identifier"]
+        return None if named.get("database") else self._streams.get(named["table"].lower())
+
+    def reads(self, node: Node) -> frozenset[str]:
+        stream = self.stream(node)
+        if stream is not None:
+            return frozenset({stream})
+        if node.kind == "CTERelationRef":
+            part = self._parts.get(node.fields["cteId"])
+            return self.reads(part) if part else frozenset()
+        below = node.children[-1:] if node.kind == "WithCTE" else node.children
+        return frozenset().union(*(self.reads(child) for child in below))
+
+    def check(self, node: Node) -> frozenset[str]:
+        """Refuses what is not allowed at or below the node; gives the streams it reads."""
+        if self.stream(node) is not None:
+            return self.reads(node)
+        reads = self.reads(node)
+        self._check_kind(node, is_static=not reads)
+        for child in node.children:
+            self.check(child)
+        if reads:
+            self._check_linear(node)
+        return reads
+
+    def _check_kind(self, node: Node, *, is_static: bool) -> None:
+        if node.kind in (_STATIC if is_static else _ROW_WISE):
+            _check_functions(node)
+            return
+        if is_static:
+            name = _REFUSALS.get(node.kind, (node.kind, ""))[0]
+            raise Refused(
+                f"has {name} over static tables, which need not give the same rows each time",
+                "compute it once, when the static table is made",
+            )
+        self._refuse(node)
+
+    def _refuse(self, node: Node) -> None:
+        if node.kind == "Aggregate":
+            raise _refused_aggregate(node)
+        if node.kind in ("Except", "Intersect"):
+            raise Refused(
+                f"{node.kind.upper()} is not yet supported",
+                "filter with a join (LEFT SEMI, LEFT ANTI) with a static table instead",
+            )
+        if node.kind == "Distinct" and node.children[0].kind == "Union":
+            raise Refused(f"UNION drops duplicates, and {_CUT}", "write UNION ALL")
+        if node.kind == "Sort" and not node.fields.get("global", True):
+            raise Refused(f"has SORT BY, and {_CUT}", _REFUSALS["Sort"][1])
+        if node.kind in _PARTITIONING:
+            raise Refused(
+                "has DISTRIBUTE BY or a partitioning hint", "leave it out; Daybreak sizes the jobs"
+            )
+        if node.kind in _REFUSALS:
+            name, remedy = _REFUSALS[node.kind]
+            raise Refused(f"has {name}, and {_CUT}", remedy)
+        raise Refused(
+            f"has {node.kind}, which is not known to give the same rows for any batching",
+            "write it with filters, projections, UNION ALL and joins with static tables",
+        )
+
+    def _check_linear(self, node: Node) -> None:
+        if node.kind == "Join":
+            self._check_join(node)
+        elif node.kind == "LateralJoin":
+            _check_type(_join_type(node), _STREAM_LEFT)
+        elif node.kind == "Union" and not all(self.reads(child) for child in node.children):
+            raise Refused(
+                f"a branch of UNION ALL reads no stream, and {_CUT}",
+                "write the rows of static tables to the sink once, apart from this query",
+            )
+
+    def _check_join(self, node: Node) -> None:
+        left, right = (self.reads(child) for child in node.children)
+        if left and right:
+            one, other = min(left), min(right)
+            sides = f"{one!r} with itself" if left == right else f"{one!r} and {other!r}"
+            raise Refused(
+                f"joins streams {sides}, which is not yet supported",
+                "join with a static table, or join where the results are read",
+            )
+        _check_type(_join_type(node), _STREAM_LEFT if left else _STREAM_RIGHT)
+
+
+def _check_functions(node: Node) -> None:
+    """Aggregates (over static tables) and generators have lists of their own."""
+    others = sorted(node.aggregates() - _AGGREGATES)
+    if others:
+        raise Refused(
+            f"has {others[0]} over static tables, which depends on the order of rows",
+            "compute it once, when the static table is made",
+        )
+    if node.kind == "Generate":
+        generator = _short(node.fields["generator"][0]["class"])
+        if generator not in _GENERATORS:
+            raise Refused(f"has table function {generator}", "use explode, inline or stack")
+
+
+def _check_type(found: str, allowed: frozenset[str]) -> None:
+    if found not in allowed:
+        raise Refused(
+            f"a {_spaced(found)} join keeps or tests rows of the static table, and {_CUT}",
+            "put the stream on the side that is kept: stream LEFT JOIN table",
+        )
+
+
+def _refused_aggregate(node: Node) -> Refused:
+    grouping = json.dumps(node.fields["groupingExpressions"])
+    below = {name for child in node.walk() for name in child.expressions()}
+    has_window = '"window"' in grouping or '"session_window"' in grouping
+    if has_window and "PreciseTimestampConversion" in below:
+        return Refused(
+            "windowed aggregates are not yet supported",
+            "aggregate over the window where the results are read",
+        )
+    name = "GROUP BY without a window" if node.fields["groupingExpressions"] else "an aggregate"
+    return Refused(f"has {name}, and {_CUT}", "aggregate where the results are read")
+
+
+def _down_to_streams(node: Node, rules: _Rules) -> Iterator[Node]:
+    yield node
+    if rules.stream(node) is None:
+        for child in node.children:
+            yield from _down_to_streams(child, rules)
+
+
+def _join_type(node: Node) -> str:
+    found = node.fields["joinType"]
+    return _short(found.get("object") or found.get("product-class") or "unknown")
+
+
+def _classes(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("class"), str):
+            yield value["class"]
+        for inner in value.values():
+            yield from _classes(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _classes(inner)
+
+
+def _short(name: str) -> str:
+    return name.rstrip("$").rsplit(".", 1)[-1]
+
+
+def _spaced(name: str) -> str:
+    """``RightOuter`` as ``RIGHT OUTER``."""
+    return "".join(f" {c}" if c.isupper() else c for c in name).strip().upper()

@@ -1,0 +1,309 @@
+"""The commit log: what was ingested, how far each query has read, which results are decided.
+
+One SQLite file (WAL, ``synchronous=FULL``). A transaction here is the only thing that moves a
+cursor, and the same transaction lists the staged files of the rows it passed. So after a crash
+at any moment each row is either not yet read, or its result is listed: never both, never
+neither. Everything else in the run directory is rebuilt, repeated or deleted by what it says.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from daybreak.model import ConfigError, EngineBug
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (id TEXT NOT NULL, run INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS segments (
+    stream TEXT, seq INTEGER, checkpoint_id TEXT NOT NULL, batch_id INTEGER NOT NULL,
+    offsets TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    arrival_ns INTEGER NOT NULL, file TEXT NOT NULL,
+    PRIMARY KEY (stream, seq), UNIQUE (stream, checkpoint_id, batch_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS cursors (
+    query TEXT REFERENCES queries (name) ON DELETE CASCADE, stream TEXT,
+    seq INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (query, stream)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS commits (job TEXT PRIMARY KEY, at_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS files (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL REFERENCES commits (job),
+    query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
+    delivered INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS undelivered ON files (id) WHERE NOT delivered;
+CREATE INDEX IF NOT EXISTS files_of_job ON files (job);
+"""
+
+
+class Cursor(NamedTuple):
+    """The next row to read: row ``row`` of segment ``seq``; after a segment comes (seq + 1, 0)."""
+
+    seq: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRow:
+    """One segment as the log knows it; ``offsets`` is JSON text, ``file`` below ``segments/``."""
+
+    stream: str
+    seq: int
+    checkpoint_id: str
+    batch_id: int
+    offsets: str
+    rows: int
+    bytes: int
+    arrival_ns: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class CursorMove:
+    """A query has read the rows of a stream from ``old`` up to, and without, ``new``."""
+
+    query: str
+    stream: str
+    old: Cursor
+    new: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A result that is durable, but not yet decided on."""
+
+    query: str
+    path: Path
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFile:
+    """A result that is decided on and has to reach its sink."""
+
+    id: int
+    job: str
+    query: str
+    path: Path
+    rows: int
+
+
+class CommitLog:
+    """The log of one run directory. Methods may be called from any thread."""
+
+    def __init__(self, path: Path, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._clock_ns = clock_ns
+        self._guard = threading.RLock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            self._db.execute(f"PRAGMA {setting}").fetchall()
+        self._db.executescript(_SCHEMA)
+        self._jobs = 0
+        with self._transaction():
+            if self._row("SELECT id FROM meta") is None:
+                self._db.execute("INSERT INTO meta VALUES (?, 0)", (token_hex(4),))
+            self._db.execute("UPDATE meta SET run = run + 1")
+        #: Marks every job of this log, so that another run directory's files are never taken
+        #: for ours, even where both deliver to one folder.
+        self.id, self.run = self._rows("SELECT id, run FROM meta")[0]
+
+    def close(self) -> None:
+        with self._guard:
+            self._db.close()
+
+    def new_job(self) -> str:
+        """A job id that no job had before, in this run, an earlier one or another directory."""
+        with self._guard:
+            self._jobs += 1
+            return f"{self.id}-{self.run:04d}-{self._jobs:08d}"
+
+    # Segments
+
+    def add_segment(self, segment: SegmentRow) -> None:
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                tuple(getattr(segment, name) for name in SegmentRow.__dataclass_fields__),
+            )
+
+    def segments(self, stream: str | None = None, from_seq: int = 0) -> list[SegmentRow]:
+        """Segments in order of ``seq``, of one stream or of all."""
+        found = self._rows(
+            "SELECT * FROM segments WHERE (? IS NULL OR stream = ?) AND seq >= ? "
+            "ORDER BY stream, seq",
+            (stream, stream, from_seq),
+        )
+        return [_segment(row) for row in found]
+
+    def find_batch(self, stream: str, checkpoint_id: str, batch_id: int) -> SegmentRow | None:
+        row = self._row(
+            "SELECT * FROM segments WHERE stream = ? AND checkpoint_id = ? AND batch_id = ?",
+            (stream, checkpoint_id, batch_id),
+        )
+        return None if row is None else _segment(row)
+
+    def forget_segments(self, stream: str, below_seq: int) -> list[SegmentRow]:
+        """Takes segments off the log and gives them back, for their files to be removed."""
+        with self._transaction():
+            gone = [s for s in self.segments(stream) if s.seq < below_seq]
+            self._db.execute(
+                "DELETE FROM segments WHERE stream = ? AND seq < ?", (stream, below_seq)
+            )
+        return gone
+
+    # Queries and their cursors
+
+    def register_query(
+        self,
+        name: str,
+        fingerprint: str,
+        starts: Mapping[str, Cursor],
+        *,
+        reset: bool = False,
+        place: str = "",
+    ) -> bool:
+        """Makes a query known, reading each stream from its start; True if it begins there.
+
+        A query that is known with the same fingerprint goes on where it was (False). With
+        another one it is refused, unless ``reset`` restarts its cursors.
+        """
+        with self._transaction():
+            known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (name,))
+            streams = {row[0] for row in self._stored_cursors(name)}
+            if known is not None and not reset:
+                if known[0] != fingerprint or streams != set(starts):
+                    raise ConfigError(
+                        place or f"query {name!r}",
+                        "has changed SQL since this run directory was made, and its old results "
+                        "and its place in the streams belong to the old one",
+                        f"give it another name, or restart it with --reset-query {name}",
+                    )
+                return False
+            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))
+            self._db.execute("INSERT INTO queries VALUES (?, ?)", (name, fingerprint))
+            self._db.executemany(
+                "INSERT INTO cursors VALUES (?, ?, ?, ?)",
+                [(name, stream, *start) for stream, start in starts.items()],
+            )
+        return True
+
+    def queries(self) -> dict[str, str]:
+        """Fingerprint by query."""
+        return dict(self._rows("SELECT name, fingerprint FROM queries ORDER BY name"))
+
+    def drop_query(self, name: str) -> None:
+        """Forgets a query and its cursors; what it has committed is still to be delivered.
+
+        A job of its that is under way can no longer commit: drop it between jobs.
+        """
+        with self._transaction():
+            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))
+
+    def cursors(self) -> dict[tuple[str, str], Cursor]:
+        """The next row to read, by query and stream."""
+        found = self._rows("SELECT query, stream, seq, row FROM cursors ORDER BY query, stream")
+        return {(query, stream): Cursor(seq, row) for query, stream, seq, row in found}
+
+    def low_water(self, stream: str) -> Cursor | None:
+        """The smallest cursor on a stream: no query needs a row before it. None: no reader."""
+        row = self._row(
+            "SELECT seq, row FROM cursors WHERE stream = ? ORDER BY seq, row LIMIT 1", (stream,)
+        )
+        return None if row is None else Cursor(*row)
+
+    # Commits
+
+    def commit(
+        self, job: str, moves: Sequence[CursorMove], staged: Iterable[StagedFile]
+    ) -> list[CommittedFile]:
+        """Moves the cursors and decides on the files, all of it or nothing.
+
+        ``EngineBug`` if a cursor is not at ``old`` any more: a range is never committed twice.
+        """
+        files: list[CommittedFile] = []
+        with self._transaction():
+            if self._row("SELECT job FROM commits WHERE job = ?", (job,)) is not None:
+                raise EngineBug(f"job {job} is committed already")
+            self._db.execute("INSERT INTO commits VALUES (?, ?)", (job, self._clock_ns()))
+            for move in moves:
+                self._move(job, move)
+            for file in staged:
+                done = self._db.execute(
+                    "INSERT INTO files (job, query, path, rows) VALUES (?, ?, ?, ?)",
+                    (job, file.query, str(file.path), file.rows),
+                )
+                assert done.lastrowid is not None
+                files.append(CommittedFile(done.lastrowid, job, file.query, file.path, file.rows))
+        return files
+
+    def undelivered(self) -> list[CommittedFile]:
+        """Committed files that nobody has said to be delivered, in order of commit."""
+        found = self._rows(
+            "SELECT id, job, query, path, rows FROM files WHERE NOT delivered ORDER BY id"
+        )
+        return [CommittedFile(i, job, query, Path(p), n) for i, job, query, p, n in found]
+
+    def mark_delivered(self, ids: Iterable[int]) -> None:
+        with self._transaction():
+            self._db.executemany("UPDATE files SET delivered = 1 WHERE id = ?", [(i,) for i in ids])
+
+    def prune(self, before_ns: int) -> None:
+        """Drops the record of older commits, once all of their files are delivered."""
+        old = (
+            "SELECT job FROM commits c WHERE at_ns < ? AND NOT EXISTS "
+            "(SELECT 1 FROM files f WHERE f.job = c.job AND NOT f.delivered)"
+        )
+        with self._transaction():
+            jobs = self._rows(old, (before_ns,))
+            self._db.executemany("DELETE FROM files WHERE job = ?", jobs)
+            self._db.executemany("DELETE FROM commits WHERE job = ?", jobs)
+
+    def _move(self, job: str, move: CursorMove) -> None:
+        found = dict(self._stored_cursors(move.query)).get(move.stream)
+        if found != move.old or move.new < move.old:
+            raise EngineBug(
+                f"job {job}: query {move.query!r} would move its cursor on {move.stream!r} "
+                f"from {tuple(move.old)} to {tuple(move.new)}, but it is at "
+                f"{tuple(found) if found else 'no place'}"
+            )
+        self._db.execute(
+            "UPDATE cursors SET seq = ?, row = ? WHERE query = ? AND stream = ?",
+            (*move.new, move.query, move.stream),
+        )
+
+    def _stored_cursors(self, query: str) -> list[tuple[str, Cursor]]:
+        found = self._rows("SELECT stream, seq, row FROM cursors WHERE query = ?", (query,))
+        return [(stream, Cursor(seq, row)) for stream, seq, row in found]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All statements inside, from this thread alone, or none of them."""
+        with self._guard:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._guard:
+            return self._db.execute(sql, values).fetchall()
+
+    def _row(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        with self._guard:
+            return self._db.execute(sql, values).fetchone()
+
+
+def _segment(row: Sequence[Any]) -> SegmentRow:
+    return SegmentRow(**dict(zip(SegmentRow.__dataclass_fields__, row, strict=True)))

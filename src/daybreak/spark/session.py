@@ -1,0 +1,112 @@
+"""Starting Spark on this machine: the settings our jobs want, and a check that Java is there."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daybreak.model import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Spark 4 does not start on anything older.
+MIN_JAVA = 17
+
+INSTALL_JAVA = {
+    "Debian/Ubuntu": "apt-get install openjdk-17-jre-headless",
+    "Fedora": "dnf install java-21-openjdk-headless",
+    "macOS": "brew install openjdk@17",
+}
+
+#: Small jobs, many of them: few shuffle partitions, no re-planning between stages, and a
+#: checkpoint writer that does not fork ``chmod`` four times a micro-batch. On a file system
+#: that is not local, give the default manager back through ``extra_conf``.
+LOCAL_CONF: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def local_session(
+    app_name: str, cores: int | str = "*", extra_conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session on this machine; ``extra_conf`` overrides ``LOCAL_CONF``."""
+    require_java()
+    from pyspark.sql import SparkSession
+
+    conf = dict(LOCAL_CONF)
+    if find_spec("pandas") is None:
+        # Arrow UDFs want pandas; without it Spark warns at every udf() and pickles anyway.
+        conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
+    for key, value in {**conf, **(extra_conf or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def require_java() -> None:
+    """Raises ``ConfigError`` with the command that installs Java, unless 17 or newer is found."""
+    java = _java()
+    if java is None:
+        where = f"JAVA_HOME {os.environ['JAVA_HOME']!r}" if _java_home() else "the PATH"
+        raise ConfigError("java", f"Spark needs Java {MIN_JAVA}, and {where} has none", _remedy())
+    found = java_version(_version_text(java))
+    if found is None:
+        raise ConfigError("java", f"{java} -version does not tell a version", _remedy())
+    if found < MIN_JAVA:
+        raise ConfigError(
+            "java", f"{java} is Java {found}, but Spark needs {MIN_JAVA} or newer", _remedy()
+        )
+
+
+def java_version(text: str) -> int | None:
+    """The feature release in the output of ``java -version``; 8 for ``1.8.0_392``."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
+
+
+def _java() -> Path | None:
+    """The program Spark's launcher will run: JAVA_HOME goes before PATH."""
+    home = _java_home()
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    return Path(found) if found else None
+
+
+def _java_home() -> str:
+    return os.environ.get("JAVA_HOME", "")
+
+
+def _version_text(java: Path) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  # the user's own Java
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
+
+
+def _remedy() -> str:
+    commands = [f"{system}: {command}" for system, command in INSTALL_JAVA.items()]
+    if platform.system() == "Darwin":
+        commands.reverse()
+    advice = "install it, " + "; ".join(commands)
+    return f"{advice}; or let JAVA_HOME point to one" if _java_home() else advice

@@ -1,0 +1,299 @@
+"""Sinks: where a query's rows go, without loss and, where a sink can, exactly once.
+
+Every sink works in two steps around the commit of a job. ``stage`` writes the rows to a durable
+file that nobody looks at; the commit log then lists that file in the transaction that moves the
+cursors; ``deliver`` brings it to its place. A crash before the transaction leaves a file that is
+not listed, which ``recover`` deletes. A crash after it leaves one that is listed, which
+``recover`` delivers (again).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daybreak.model import ConfigError, EngineBug
+from daybreak.model.errors import suggestion
+from daybreak.model.pipeline import SinkSpec
+from daybreak.spark.commitlog import CommitLog, CommittedFile, StagedFile
+from daybreak.spark.durable import file_name, make_folder, move_durably, write_durably
+from daybreak.spark.texts import plain, write_csv, write_json_lines
+
+Writer: TypeAlias = Callable[[pa.Table, BinaryIO], None]
+#: A user's function: rows, and a key that is the same if the same rows are given again.
+Callback: TypeAlias = Callable[[pa.Table, str], object]
+
+
+class Sink(Protocol):
+    """What the engine asks of a sink. Methods may be called from any thread."""
+
+    query: str
+    #: False: after a crash the same rows may be delivered again, with the same key.
+    exactly_once: bool
+
+    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
+        """Writes the rows durably where no reader looks; None if there are none.
+
+        Called once per job, before its commit.
+        """
+
+    def deliver(self, file: CommittedFile) -> bool:
+        """Brings a committed file to its place; called again after a crash, then harmless.
+
+        False if the staged file is gone: an earlier call has taken it.
+        """
+
+    def staged(self) -> Iterable[Path]:
+        """All files that ``stage`` has written and ``deliver`` has not taken."""
+
+
+class _Staging:
+    """A folder of staged files of one query."""
+
+    def __init__(self, query: str, folder: Path, extension: str, write: Writer) -> None:
+        self.query = query
+        self._staging = folder
+        self._extension = extension
+        self._write = write
+
+    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
+        if table.num_rows == 0:
+            return None
+        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.{self._extension}"
+        write_durably(path, lambda out: self._write(table, out))
+        return StagedFile(self.query, path, table.num_rows)
+
+    def staged(self) -> list[Path]:
+        return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
+
+
+class FileSink(_Staging):
+    """One file per job in a folder: ``<path>/<job>-<query>.<ext>``, exactly once."""
+
+    exactly_once = True
+
+    def __init__(self, query: str, path: Path, extension: str, write: Writer) -> None:
+        super().__init__(query, path / "_staging", extension, write)
+        self.path = path
+
+    def deliver(self, file: CommittedFile) -> bool:
+        target = self.path / file.path.name
+        if not file.path.exists():
+            return False
+        if target.exists():
+            raise EngineBug(f"{target} exists already: job id {file.job} was used twice")
+        move_durably(file.path, target)
+        return True
+
+
+class _CallingSink(_Staging):
+    """Gives the rows to a function, then removes the staged file: at least once."""
+
+    exactly_once = False
+
+    def __init__(self, query: str, staging: Path, call: Callback) -> None:
+        super().__init__(query, staging / file_name(query), "parquet", pq.write_table)
+        self._call = call
+
+    def deliver(self, file: CommittedFile) -> bool:
+        if not file.path.exists():
+            return False
+        self._call(pq.read_table(file.path, partitioning=None), f"{file.job}/{file.query}")
+        file.path.unlink()
+        return True
+
+
+class CallbackSink(_CallingSink):
+    """A Python function, called with the rows and a key to recognise a repetition by."""
+
+
+class ConsoleSink(_CallingSink):
+    """Prints rows as ``query: column=value ...``, at most ``most`` of one job."""
+
+    def __init__(
+        self, query: str, staging: Path, most: int = 20, show: Callable[[str], object] = print
+    ) -> None:
+        super().__init__(query, staging, self._print)
+        self._most = most
+        self._show = show
+
+    def _print(self, table: pa.Table, _key: str) -> None:
+        for row in table.slice(0, self._most).to_pylist():
+            cells = " ".join(f"{name}={_shown(value)}" for name, value in row.items())
+            self._show(f"{self.query}: {cells}")
+        if table.num_rows > self._most:
+            self._show(f"{self.query}: ... and {table.num_rows - self._most} more rows")
+
+
+def _shown(value: object) -> object:
+    return "null" if value is None else plain(value)
+
+
+class MemorySink(_CallingSink):
+    """Keeps all rows of this process's life, for tests and notebooks."""
+
+    def __init__(self, query: str, staging: Path) -> None:
+        super().__init__(query, staging, self._keep)
+        self._guard = threading.Lock()
+        self._tables: list[pa.Table] = []
+
+    def _keep(self, table: pa.Table, _key: str) -> None:
+        with self._guard:
+            self._tables.append(table)
+
+    def table(self) -> pa.Table | None:
+        """Everything delivered so far, in order; None before the first row."""
+        with self._guard:
+            return pa.concat_tables(self._tables) if self._tables else None
+
+
+@dataclass
+class Recovery:
+    """What ``recover`` found and did."""
+
+    #: Delivered now, though committed by an earlier process.
+    delivered: list[CommittedFile] = field(default_factory=list)
+    #: Taken before the crash: the staged file is gone.
+    taken: list[CommittedFile] = field(default_factory=list)
+    #: Committed for a query that has no sink here any more; kept where they are.
+    orphaned: list[CommittedFile] = field(default_factory=list)
+    #: Staged, never committed: their rows are read again.
+    removed: list[Path] = field(default_factory=list)
+
+
+def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
+    """Finishes what an earlier process had decided and forgets what it had not.
+
+    Call it before the first job. Only files of this log's own jobs are ever deleted.
+    """
+    outcome = Recovery()
+    for file in log.undelivered():
+        sink = sinks.get(file.query)
+        if sink is None:
+            outcome.orphaned.append(file)
+            continue
+        (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
+        log.mark_delivered([file.id])
+    listed = {file.path for file in outcome.orphaned}
+    for sink in sinks.values():
+        for path in sink.staged():
+            if path.name.startswith(f"{log.id}-") and path not in listed:
+                path.unlink()
+                outcome.removed.append(path)
+    return outcome
+
+
+_COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "parquet": ("compression",),
+    "json": (),
+    "csv": ("header", "delimiter"),
+    "console": ("rows",),
+    "memory": (),
+    "python": (),
+}
+
+
+def make_sink(
+    query: str,
+    spec: SinkSpec,
+    folder: Path,
+    staging: Path,
+    *,
+    place: str = "",
+    callback: Callback | None = None,
+) -> Sink:
+    """The sink a query declares. Checks everything and writes nothing.
+
+    ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
+    that are not files. ``callback``: the function of a ``python`` sink.
+    """
+    make = _SinkMaker(query, spec, place or f"query {query!r}")
+    make.check()
+    match spec.format:
+        case "parquet" | "json" | "csv":
+            return FileSink(query, make.path(folder), spec.format, make.writer())
+        case "console":
+            return ConsoleSink(query, staging, make.whole_number("rows", 20))
+        case "memory":
+            return MemorySink(query, staging)
+        case _:
+            if callback is None:
+                raise make.error("a python sink has no function", "give it through the API")
+            return CallbackSink(query, staging, callback)
+
+
+@dataclass(frozen=True)
+class _SinkMaker:
+    """Reads a declaration and says what is wrong with it."""
+
+    query: str
+    spec: SinkSpec
+    place: str
+
+    def error(self, finding: str, remedy: str) -> ConfigError:
+        return ConfigError(self.place, f"sink: {finding}", remedy)
+
+    def check(self) -> None:
+        known = _OPTIONS.get(self.spec.format)
+        if known is None:
+            raise self.error(
+                f"unknown format {self.spec.format!r}", suggestion(self.spec.format, _OPTIONS)
+            )
+        for option in self.spec.options:
+            if option not in known:
+                raise self.error(
+                    f"unknown option {option!r} of {self.spec.format}",
+                    suggestion(option, known) if known else "it has no options",
+                )
+        if self.spec.path is not None and self.spec.format not in ("parquet", "json", "csv"):
+            raise self.error(f"a {self.spec.format} sink has no path", "leave path out")
+
+    def path(self, folder: Path) -> Path:
+        if not self.spec.path:
+            raise self.error("path is missing", 'give a folder, such as path = "out/fire"')
+        if "://" in self.spec.path:
+            raise self.error(
+                f"path {self.spec.path!r} is not on a file system of this machine",
+                "give a folder here, or use a python sink",
+            )
+        path = Path(os.path.abspath(folder / self.spec.path))  # noqa: PTH100  # keeps links
+        above = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
+        if not above.is_dir():
+            raise self.error(f"{above} is not a folder", "choose another path")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise self.error(f"{above} cannot be written to", "choose another path or allow it")
+        return path
+
+    def writer(self) -> Writer:
+        match self.spec.format:
+            case "parquet":
+                chosen = self.choice("compression", _COMPRESSIONS)
+                return lambda table, out: pq.write_table(table, out, compression=chosen)
+            case "json":
+                return write_json_lines
+            case _:
+                header = self.choice("header", ("true", "false")) == "true"
+                delimiter = self.spec.options.get("delimiter", ",")
+                if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+                    raise self.error(f"delimiter {delimiter!r}", "give one ASCII character")
+                return lambda table, out: write_csv(table, out, header=header, delimiter=delimiter)
+
+    def choice(self, option: str, valid: tuple[str, ...]) -> str:
+        found = self.spec.options.get(option, valid[0])
+        if found not in valid:
+            raise self.error(f"{option} {found!r}", suggestion(found, valid))
+        return found
+
+    def whole_number(self, option: str, default: int) -> int:
+        text = self.spec.options.get(option, str(default))
+        if not text.isdecimal():
+            raise self.error(f"{option} {text!r}", "give a whole number, 0 or more")
+        return int(text)

@@ -1,0 +1,256 @@
+"""Cursors move only with their results, never twice, and survive every reopening."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from daybreak.model import ConfigError, EngineBug
+from daybreak.spark.commitlog import (
+    CommitLog,
+    CommittedFile,
+    Cursor,
+    CursorMove,
+    SegmentRow,
+    StagedFile,
+)
+
+START = Cursor(0, 0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[CommitLog]:
+    opened = CommitLog(tmp_path / "state.db")
+    yield opened
+    opened.close()
+
+
+def segment(stream: str, seq: int, batch_id: int | None = None) -> SegmentRow:
+    return SegmentRow(
+        stream=stream,
+        seq=seq,
+        checkpoint_id="c",
+        batch_id=seq if batch_id is None else batch_id,
+        offsets="{}",
+        rows=10,
+        bytes=100,
+        arrival_ns=5,
+        file=f"{stream}/{seq}",
+    )
+
+
+def test_it_is_durable_in_the_way_it_says(tmp_path: Path, log: CommitLog) -> None:
+    assert log._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert log._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+def test_segments_are_found_by_place_and_by_batch(log: CommitLog) -> None:
+    for seq in (2, 0, 1):
+        log.add_segment(segment("r", seq, batch_id=seq + 7))
+    log.add_segment(segment("q", 0))
+    assert [s.seq for s in log.segments("r")] == [0, 1, 2]
+    assert log.segments("r", 2) == [segment("r", 2, batch_id=9)]
+    assert [(s.stream, s.seq) for s in log.segments()] == [("q", 0), ("r", 0), ("r", 1), ("r", 2)]
+    assert log.find_batch("r", "c", 8) == segment("r", 1, batch_id=8)
+    assert log.find_batch("r", "other", 8) is None
+    assert [s.seq for s in log.forget_segments("r", 2)] == [0, 1]
+    assert [s.seq for s in log.segments("r")] == [2]
+    with pytest.raises(sqlite3.IntegrityError):
+        log.add_segment(segment("r", 3, batch_id=9))
+
+
+def test_a_query_goes_on_where_it_was_unless_it_changed(log: CommitLog) -> None:
+    assert log.register_query("fire", "v1", {"r": START})
+    log.commit(log.new_job(), [CursorMove("fire", "r", START, Cursor(3, 4))], [])
+    assert not log.register_query("fire", "v1", {"r": Cursor(9, 0)})
+    assert log.cursors() == {("fire", "r"): Cursor(3, 4)}
+    for fingerprint, streams in (("v2", {"r": START}), ("v1", {"r": START, "q": START})):
+        with pytest.raises(ConfigError, match=r"p\.toml:7: has changed SQL .*--reset-query fire"):
+            log.register_query("fire", fingerprint, streams, place="p.toml:7")
+    assert log.cursors() == {("fire", "r"): Cursor(3, 4)}
+    assert log.register_query("fire", "v2", {"q": Cursor(5, 0)}, reset=True)
+    assert log.cursors() == {("fire", "q"): Cursor(5, 0)}
+    assert log.queries() == {"fire": "v2"}
+    log.drop_query("fire")
+    assert (log.queries(), log.cursors()) == ({}, {})
+
+
+def test_low_water_is_the_slowest_reader(log: CommitLog) -> None:
+    assert log.low_water("r") is None
+    log.register_query("a", "1", {"r": Cursor(4, 9), "q": START})
+    log.register_query("b", "1", {"r": Cursor(4, 2)})
+    log.register_query("c", "1", {"r": Cursor(10, 0)})
+    assert log.low_water("r") == Cursor(4, 2)
+    log.drop_query("b")
+    assert log.low_water("r") == Cursor(4, 9)
+
+
+def test_a_commit_is_all_or_nothing(log: CommitLog) -> None:
+    log.register_query("a", "1", {"r": START, "q": START})
+    good = CursorMove("a", "r", START, Cursor(1, 0))
+    stale = CursorMove("a", "q", Cursor(0, 3), Cursor(1, 0))
+    with pytest.raises(EngineBug, match=r"from \(0, 3\) to \(1, 0\), but it is at \(0, 0\)"):
+        log.commit("j1", [good, stale], [StagedFile("a", Path("f"), 1)])
+    assert set(log.cursors().values()) == {START}
+    assert log.undelivered() == []
+    log.commit("j1", [good], [StagedFile("a", Path("f"), 1)])  # the id was not used up
+    with pytest.raises(EngineBug, match="j1 is committed already"):
+        log.commit("j1", [], [])
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        CursorMove("a", "r", Cursor(1, 0), Cursor(2, 0)),
+        CursorMove("a", "r", Cursor(0, 5), Cursor(0, 4)),
+        CursorMove("a", "other", Cursor(0, 5), Cursor(1, 0)),
+        CursorMove("other", "r", Cursor(0, 5), Cursor(1, 0)),
+    ],
+)
+def test_a_cursor_that_is_elsewhere_does_not_move(log: CommitLog, move: CursorMove) -> None:
+    log.register_query("a", "1", {"r": Cursor(0, 5)})
+    with pytest.raises(EngineBug):
+        log.commit(log.new_job(), [move], [])
+    assert log.cursors() == {("a", "r"): Cursor(0, 5)}
+
+
+def test_of_many_threads_that_commit_one_range_exactly_one_succeeds(log: CommitLog) -> None:
+    log.register_query("a", "1", {"r": START})
+    outcomes: list[str] = []
+
+    def compete() -> None:
+        for seq in range(20):
+            job = log.new_job()
+            move = CursorMove("a", "r", Cursor(seq, 0), Cursor(seq + 1, 0))
+            try:
+                log.commit(job, [move], [StagedFile("a", Path(job), seq)])
+                outcomes.append(job)
+            except EngineBug:
+                pass
+
+    threads = [threading.Thread(target=compete) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # Each thread finds a range free only where all before it are taken, so all are tried.
+    assert [file.rows for file in log.undelivered()] == list(range(len(outcomes)))
+    assert log.cursors() == {("a", "r"): Cursor(len(outcomes), 0)}
+    assert len(outcomes) == 20
+
+
+def test_job_ids_are_never_used_again(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for folder in ("one", "one", "two"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        log = CommitLog(tmp_path / folder / "state.db")
+        jobs = [log.new_job() for _ in range(3)]
+        assert all(job.startswith(log.id) for job in jobs)
+        assert jobs == sorted(jobs)
+        seen.update(jobs)
+        log.close()
+    assert len(seen) == 9
+
+
+def test_old_commits_are_pruned_only_when_delivered(tmp_path: Path) -> None:
+    now = iter(range(100))
+    log = CommitLog(tmp_path / "state.db", clock_ns=lambda: next(now))
+    kept, gone = (log.commit(j, [], [StagedFile("a", Path(j), 1)])[0] for j in ("j0", "j1"))
+    log.mark_delivered([gone.id])
+    log.commit("j2", [], [])
+    log.prune(before_ns=2)
+    assert log.undelivered() == [kept]
+    assert log._db.execute("SELECT job FROM commits ORDER BY job").fetchall() == [("j0",), ("j2",)]
+    assert log._db.execute("SELECT job FROM files").fetchall() == [("j0",)]
+    log.close()
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Any sequence of calls, with reopenings in between, against a model in two dicts."""
+
+    names = st.sampled_from(["a", "b", "c"])
+    streams = st.sampled_from(["r", "q"])
+    places = st.builds(Cursor, st.integers(0, 3), st.integers(0, 3))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "state.db"
+        self.log = CommitLog(self.path)
+        self.cursors: dict[tuple[str, str], Cursor] = {}
+        self.files: list[CommittedFile] = []
+
+    @rule(name=names, starts=st.dictionaries(streams, places, min_size=1), reset=st.booleans())
+    def register(self, name: str, starts: dict[str, Cursor], reset: bool) -> None:
+        known = {stream for query, stream in self.cursors if query == name}
+        register: Callable[[], bool] = lambda: self.log.register_query(  # noqa: E731
+            name, "1", starts, reset=reset
+        )
+        if known and not reset:
+            if known == set(starts):
+                assert not register()
+            else:
+                with pytest.raises(ConfigError):
+                    register()
+            return
+        assert register()
+        self.forget(name)
+        self.cursors.update({(name, stream): start for stream, start in starts.items()})
+
+    def forget(self, name: str) -> None:
+        self.cursors = {key: at for key, at in self.cursors.items() if key[0] != name}
+
+    @rule(name=names)
+    def drop(self, name: str) -> None:
+        self.log.drop_query(name)
+        self.forget(name)
+
+    @rule(name=names, stream=streams, old=places, new=places, rows=st.integers(1, 9))
+    def commit(self, name: str, stream: str, old: Cursor, new: Cursor, rows: int) -> None:
+        job, move = self.log.new_job(), CursorMove(name, stream, old, new)
+        staged = [StagedFile(name, Path(job), rows)]
+        if self.cursors.get((name, stream)) == old and new >= old:
+            self.files += self.log.commit(job, [move], staged)
+            self.cursors[name, stream] = new
+        else:
+            with pytest.raises(EngineBug):
+                self.log.commit(job, [move], staged)
+
+    @precondition(lambda self: self.cursors)
+    @rule(data=st.data(), new=places)
+    def commit_where_it_is(self, data: st.DataObject, new: Cursor) -> None:
+        (name, stream), old = data.draw(st.sampled_from(sorted(self.cursors.items())))
+        self.commit(name, stream, old, max(old, new), rows=1)
+
+    @precondition(lambda self: self.files)
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        file = data.draw(st.sampled_from(self.files))
+        self.log.mark_delivered([file.id])
+        self.files.remove(file)
+
+    @rule()
+    def reopen(self) -> None:
+        self.log.close()
+        self.log = CommitLog(self.path)
+
+    def teardown(self) -> None:
+        assert self.log.cursors() == self.cursors
+        assert self.log.undelivered() == self.files
+        for stream in ("r", "q"):
+            own = [at for (_, name), at in self.cursors.items() if name == stream]
+            assert self.log.low_water(stream) == min(own, default=None)
+        self.log.close()
+        self.folder.cleanup()
+
+
+LogMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+test_any_sequence_of_calls = LogMachine.TestCase

@@ -1,0 +1,280 @@
+"""Every sink: staged out of sight, delivered once, recovered by what the log says."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from daybreak.model import ConfigError, EngineBug
+from daybreak.model.pipeline import SinkSpec
+from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.spark.sinks import ConsoleSink, MemorySink, Sink, make_sink, recover
+from daybreak.spark.texts import write_csv, write_json_lines
+
+TABLE = pa.table({"station": ["a", None, ""], "t": pa.array([41, 38, None], pa.int32())})
+READERS: dict[str, Callable[[Path], pa.Table]] = {
+    "parquet": lambda path: pq.read_table(path, partitioning=None),
+    "json": lambda path: pa.Table.from_pylist(
+        [json.loads(line) for line in path.read_text().splitlines()], schema=TABLE.schema
+    ),
+    "csv": lambda path: pa_csv.read_csv(
+        path,
+        convert_options=pa_csv.ConvertOptions(
+            column_types=TABLE.schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[CommitLog]:
+    opened = CommitLog(tmp_path / "state.db")
+    yield opened
+    opened.close()
+
+
+def make(tmp_path: Path, format: str, query: str = "fire", **options: str) -> Sink:  # noqa: A002
+    path = f"out/{query}" if format in READERS else None
+    spec = SinkSpec(format=format, path=path, options=options)
+    return make_sink(query, spec, tmp_path, tmp_path / "staging", callback=lambda table, key: None)
+
+
+def commit(log: CommitLog, sink: Sink, table: pa.Table = TABLE) -> CommittedFile:
+    job = log.new_job()
+    staged = sink.stage(job, table)
+    assert staged is not None
+    return log.commit(job, [], [staged])[0]
+
+
+def visible(tmp_path: Path) -> list[Path]:
+    return sorted(p for p in (tmp_path / "out" / "fire").glob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("format", sorted(READERS))
+def test_a_file_appears_only_by_delivery_and_only_once(
+    tmp_path: Path,
+    log: CommitLog,
+    format: str,  # noqa: A002
+) -> None:
+    sink = make(tmp_path, format)
+    assert sink.exactly_once
+    file = commit(log, sink)
+    assert file.path.parent == tmp_path / "out" / "fire" / "_staging"
+    assert (visible(tmp_path), list(sink.staged())) == ([], [file.path])
+    assert sink.deliver(file)
+    assert visible(tmp_path) == [tmp_path / "out" / "fire" / f"{file.job}-fire.{format}"]
+    assert READERS[format](visible(tmp_path)[0]).equals(TABLE)
+    assert list(sink.staged()) == []
+    assert not sink.deliver(file)
+    assert len(visible(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv", "console", "memory", "python"])
+def test_no_rows_no_file(tmp_path: Path, format: str) -> None:  # noqa: A002
+    sink = make(tmp_path, format)
+    assert sink.stage("j", TABLE.slice(0, 0)) is None
+    assert list(sink.staged()) == []
+
+
+def test_a_job_id_used_twice_is_noticed_not_overwritten(tmp_path: Path) -> None:
+    sink = make(tmp_path, "parquet")
+    for number, table in enumerate((TABLE, TABLE.slice(1))):
+        staged = sink.stage("j", table)
+        assert staged is not None
+        file = CommittedFile(number, "j", "fire", staged.path, staged.rows)
+        if number == 0:
+            assert sink.deliver(file)
+        else:
+            with pytest.raises(EngineBug, match="job id j was used twice"):
+                sink.deliver(file)
+    assert pq.read_table(visible(tmp_path)[0], partitioning=None).equals(TABLE)
+
+
+def test_memory_keeps_rows_in_order_of_delivery(tmp_path: Path, log: CommitLog) -> None:
+    sink = make(tmp_path, "memory")
+    assert isinstance(sink, MemorySink)
+    assert sink.table() is None
+    first, second = commit(log, sink, TABLE.slice(0, 1)), commit(log, sink, TABLE.slice(1))
+    for file in (first, second, first):
+        sink.deliver(file)
+    found = sink.table()
+    assert found is not None
+    assert found.equals(TABLE)
+
+
+def test_a_callback_is_given_rows_and_a_key_and_again_if_it_failed(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    calls: list[tuple[pa.Table, str]] = []
+
+    def unreliable(table: pa.Table, key: str) -> None:
+        calls.append((table, key))
+        if len(calls) == 1:
+            raise OSError("the receiver is down")
+
+    sink = make_sink(
+        "fire", SinkSpec(format="python"), tmp_path, tmp_path / "staging", callback=unreliable
+    )
+    assert not sink.exactly_once
+    file = commit(log, sink)
+    with pytest.raises(OSError, match="down"):
+        sink.deliver(file)
+    assert sink.deliver(file)
+    assert not sink.deliver(file)
+    assert [key for _, key in calls] == [f"{file.job}/fire"] * 2
+    assert all(table.equals(TABLE) for table, _ in calls)
+
+
+def test_the_console_shows_rows_up_to_a_limit(tmp_path: Path, log: CommitLog) -> None:
+    lines: list[str] = []
+    sink = ConsoleSink("fire", tmp_path / "staging", most=2, show=lines.append)
+    sink.deliver(commit(log, sink))
+    assert lines == [
+        "fire: station=a t=41",
+        "fire: station=null t=38",
+        "fire: ... and 1 more rows",
+    ]
+
+
+def test_recovery_delivers_what_is_listed_and_deletes_what_is_not(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    sinks = {
+        "fire": make(tmp_path, "parquet"),
+        "watch": make(tmp_path, "memory", "watch"),
+        "gone": make(tmp_path, "json", "gone"),
+    }
+    listed = [commit(log, sink) for sink in sinks.values()]
+    moved = commit(log, sinks["fire"])
+    sinks["fire"].deliver(moved)  # and died before saying so
+    unlisted = [sink.stage(log.new_job(), TABLE) for sink in sinks.values()]
+    foreign = tmp_path / "out" / "fire" / "_staging" / "0123abcd-0001-00000001-fire.parquet"
+    foreign.write_bytes(b"another run directory's")
+    del sinks["gone"]
+
+    outcome = recover(log, sinks)
+    assert [file.query for file in outcome.delivered] == ["fire", "watch"]
+    assert outcome.taken == [moved]
+    assert outcome.orphaned == [listed[2]]
+    assert outcome.removed == [file.path for file in unlisted[:2] if file]
+    assert log.undelivered() == [listed[2]]
+    assert foreign.exists()
+    assert listed[2].path.exists()
+    assert len(visible(tmp_path)) == 2
+    memory = sinks["watch"]
+    assert isinstance(memory, MemorySink)
+    found = memory.table()
+    assert found is not None
+    assert found.equals(TABLE)
+
+    again = recover(log, sinks)
+    assert (again.delivered, again.taken, again.removed) == ([], [], [])
+
+
+def test_an_orphan_in_a_folder_that_another_query_has_now_is_kept(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    file = commit(log, make(tmp_path, "parquet"))
+    spec = SinkSpec(format="parquet", path="out/fire")
+    heir = make_sink("heir", spec, tmp_path, tmp_path / "staging")
+    assert recover(log, {"heir": heir}).orphaned == [file]
+    assert file.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "finding"),
+    [
+        (SinkSpec(format="parqet", path="x"), "unknown format 'parqet'; did you mean 'parquet'"),
+        (SinkSpec(format="parquet"), "path is missing"),
+        (SinkSpec(format="console", path="x"), "console sink has no path"),
+        (SinkSpec(format="json", path="x", options={"gzip": "1"}), "unknown option 'gzip' of json"),
+        (SinkSpec(format="csv", path="x", options={"heder": "1"}), "did you mean 'header'"),
+        (SinkSpec(format="csv", path="x", options={"delimiter": "||"}), "one ASCII character"),
+        (SinkSpec(format="csv", path="x", options={"header": "yes"}), "header 'yes'"),
+        (SinkSpec(format="parquet", path="x", options={"compression": "zip"}), "'zip'.*gzip"),
+        (SinkSpec(format="console", options={"rows": "-1"}), "whole number"),
+        (SinkSpec(format="parquet", path="s3://bucket/x"), "not on a file system"),
+        (SinkSpec(format="parquet", path="a-file"), "a-file is not a folder"),
+        (SinkSpec(format="parquet", path="a-file/below"), "a-file is not a folder"),
+        (SinkSpec(format="python"), "has no function"),
+    ],
+)
+def test_a_sink_that_cannot_work_is_refused_before_anything_is_written(
+    tmp_path: Path, spec: SinkSpec, finding: str
+) -> None:
+    (tmp_path / "a-file").write_text("x")
+    with pytest.raises(ConfigError, match=rf"p\.toml:3: sink: .*{finding}"):
+        make_sink("fire", spec, tmp_path, tmp_path / "staging", place="p.toml:3")
+    assert [p.name for p in tmp_path.iterdir()] == ["a-file"]
+
+
+def test_a_folder_without_permission_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    if os.geteuid() == 0:  # root may write anywhere: give the answer a user would get
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked)
+    with pytest.raises(ConfigError, match="locked cannot be written to"):
+        make_sink(
+            "fire", SinkSpec(format="csv", path="locked/deep/x"), tmp_path, tmp_path / "staging"
+        )
+
+
+def test_declaring_a_sink_writes_nothing(tmp_path: Path) -> None:
+    for format in ("parquet", "json", "csv", "console", "memory"):  # noqa: A001
+        make(tmp_path, format)
+    assert list(tmp_path.iterdir()) == []
+
+
+RICH: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "at": (
+        pa.timestamp("us", "Europe/Paris"),
+        datetime(2026, 1, 1, 12, 0, 0, 5, UTC),
+        "2026-01-01T12:00:00.000005Z",
+    ),
+    "local": (pa.timestamp("us"), datetime(2026, 1, 1, 12), "2026-01-01T12:00:00"),  # noqa: DTZ001
+    "day": (pa.date32(), date(2026, 1, 2), "2026-01-02"),
+    "for": (pa.duration("us"), timedelta(seconds=90, milliseconds=5), "PT90.005S"),
+    "money": (pa.decimal128(20, 2), Decimal("-1.50"), "-1.50"),
+    "raw": (pa.binary(), b"\x00", "AA=="),
+    "nan": (pa.float64(), float("nan"), "NaN"),
+    "list": (pa.list_(pa.date32()), [date(2026, 1, 2), None], ["2026-01-02", None]),
+    "map": (pa.map_(pa.int32(), pa.string()), [(1, "é")], {"1": "é"}),
+    "struct": (pa.struct({"x": pa.float64()}), {"x": float("-inf")}, {"x": "-Infinity"}),
+}
+
+
+def rich() -> pa.Table:
+    columns = {name: pa.array([value, None], kind) for name, (kind, value, _) in RICH.items()}
+    return pa.table({"n": [1, None], **columns})
+
+
+def test_json_lines_have_iso_times_nulls_and_nested_values() -> None:
+    file = io.BytesIO()
+    write_json_lines(rich(), file)
+    first, second = (json.loads(line) for line in file.getvalue().decode().splitlines())
+    assert first == {"n": 1, **{name: shown for name, (_, _, shown) in RICH.items()}}
+    assert second == dict.fromkeys(["n", *RICH])
+
+
+def test_csv_has_iso_times_empty_nulls_and_nested_values_as_json() -> None:
+    file = io.BytesIO()
+    write_csv(rich(), file, header=False, delimiter=";")
+    first, second = file.getvalue().decode().splitlines()
+    for name, (kind, _, shown) in RICH.items():
+        text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+        quoted = '"' + text.replace('"', '""') + '"'
+        assert ("nan" if kind == pa.float64() else quoted) in first, name
+    assert second == ";" * len(RICH)
