@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from inspect import getsource, signature
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -109,13 +109,8 @@ class App:
                 options=given,
                 arrivals=arrivals,
                 trigger=trigger,
-            ),  # fmt: skip
+            ),
         )
-
-    @overload
-    def query(self, name: str, *, sql: str, **declared: Any) -> None: ...
-    @overload
-    def query(self, name: str | None = None, **declared: Any) -> Callable[[Function], Function]: ...
 
     def query(
         self,
@@ -126,7 +121,7 @@ class App:
         qos: QoSPoints = None,
         weight: float = 1.0,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
-    ) -> Callable[[Function], Function] | None:
+    ) -> Callable[[Function], Function]:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
         A function's parameters name the streams it reads; its own name is the query's unless
@@ -143,16 +138,16 @@ class App:
                 raise ConfigError(declared.place, "is declared twice", "rename one of them")
             self._queries[query_name] = _Declared(declared, function, callback)
 
+        def decorate(function: Function) -> Function:
+            if sql is not None:
+                raise ConfigError(f"query {name!r}", "has SQL and a function", "keep one of them")
+            declare(name or function.__name__, function)
+            return function
+
         if sql is not None:
             if name is None:
                 raise ConfigError("query", "has no name", "name it")
             declare(name, None)
-            return None
-
-        def decorate(function: Function) -> Function:
-            declare(name or function.__name__, function)
-            return function
-
         return decorate
 
     def check(self, policy: str | BasePolicy | None = None) -> Prepared:

@@ -131,7 +131,9 @@ class GeneratorSource:
 
 def generator_schema(spec: StreamSpec) -> StructType:
     rows, _, _ = _options(spec)
-    return StructType.fromDDL(rows.schema)
+    schema = StructType.fromDDL(rows.schema)
+    assert isinstance(schema, StructType)
+    return schema
 
 
 def rows_due(arrivals: Arrivals, elapsed_s: float) -> int:
