@@ -176,10 +176,14 @@ class _Rules:
         if stream is not None:
             return frozenset({stream})
         if node.kind == "CTERelationRef":
-            part = self._parts.get(node.fields["cteId"])
-            return self.reads(part) if part else frozenset()
+            return self.reads(self._part(node.fields["cteId"]))
         below = node.children[-1:] if node.kind == "WithCTE" else node.children
         return frozenset().union(*(self.reads(child) for child in below))
+
+    def _part(self, number: int) -> Node:
+        if number not in self._parts:  # to take it for static would be a guess
+            raise Refused("has a part of WITH that is defined elsewhere", "write it in place")
+        return self._parts[number]
 
     def check(self, node: Node) -> frozenset[str]:
         """Refuses what is not allowed at or below the node; gives the streams it reads."""
