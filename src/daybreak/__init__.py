@@ -6,17 +6,13 @@ loaded when ``daybreak.App`` is first touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
-if TYPE_CHECKING:
-    from daybreak.spark.app import App as App
-
-__version__ = "0.1.0"
+from daybreak.version import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:
     if name != "App":
         raise AttributeError(f"module 'daybreak' has no attribute {name!r}")
-    from daybreak.spark.app import App
-
-    return App
+    return import_module("daybreak.spark.app").App

@@ -6,10 +6,10 @@ import sys
 
 import typer
 
-from daybreak import __version__
-from daybreak.cli import policies, report, reproduce, simulate
+from daybreak.cli import init, policies, report, reproduce, run, simulate
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
+from daybreak.version import __version__
 
 app = typer.Typer(
     name="daybreak",
@@ -19,6 +19,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command("init")(init.init)
+app.command("check")(run.check)
+app.command("run")(run.run)
 app.command("simulate")(simulate.simulate)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)

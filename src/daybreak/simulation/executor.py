@@ -90,8 +90,7 @@ class VirtualExecutor:
         self._luck = random_for(seed, "luck").random
         self._service = random_for(seed, "service").expovariate
         self._cost = [b.cost_ns for b in network.boxes]
-        fixed = overheads.box_call_ns + overheads.storage_ns
-        self._call = [fixed + b.call_ns for b in network.boxes]
+        self._fixed = [b.call_ns for b in network.boxes]
         self._passes = [b.selectivity for b in network.boxes]
         self._varies = [b.service == "exponential" for b in network.boxes]
         self._alone = workers == 1 and lists
@@ -192,18 +191,19 @@ class VirtualExecutor:
         else:
             taken = self._take_some(job, box, limit, fraction)
         o, monitor = self._overheads, self._monitor
-        began = job.began_ns = now + self._call[box]
+        fixed = self._fixed[box]
+        began = job.began_ns = now + o.box_call_ns + o.storage_ns + fixed
         if self._varies[box]:
             job.ends_ns = self._draw_ends(began, taken, self._cost[box])
             work = job.ends_ns[-1] - began
         else:
             job.ends_ns = None
             work = taken * self._cost[box]
-        job.work_ns = work
+        job.work_ns = fixed + work
         job.spent_ns += began - now + work
-        monitor.call_ns += self._call[box] - o.storage_ns
+        monitor.call_ns += o.box_call_ns
         monitor.storage_ns += o.storage_ns
-        monitor.work_ns += work
+        monitor.work_ns += fixed + work
         self._ends[worker] = began + work
         return True
 
@@ -226,7 +226,7 @@ class VirtualExecutor:
         state.tuples_in[box] += taken
         state.tuples_out[box] += len(arrivals)
         state.work_ns[box] += job.work_ns
-        if kept is not None or job.ends_ns is not None:
+        if kept is not None or job.ends_ns is not None or self._fixed[box]:
             # Elsewhere the declared figures are exact and stay.
             state.refine(box, taken, len(arrivals), job.work_ns)
         if not arrivals:
@@ -252,7 +252,7 @@ class VirtualExecutor:
         """The one box fed by a box that is simple enough for ``_run_on``, else -1."""
         down = self._network.downstream[box]
         simple = len(down) == 1 and not self._network.queries_at[box] and not self._lucky[box]
-        return down[0] if simple and not self._varies[box] else -1
+        return down[0] if simple and not self._varies[box] and not self._fixed[box] else -1
 
     def _run_on(self, job: _Job, now: int, loop: Loop) -> int:
         """The lone worker goes on through the list while steps are simple; returns the time.
@@ -263,7 +263,7 @@ class VirtualExecutor:
         state, simple, costs, at = self._state, self._simple, self._cost, self._at
         pending, total, queues = state.pending, state.arrival_sum_ns, self._arrivals
         head, calls, inputs, outputs = state.head_ns, state.calls, state.tuples_in, state.tuples_out
-        calls_ns = self._call
+        call_ns = self._overheads.box_call_ns + self._overheads.storage_ns
         works, arrived, deliver = state.work_ns, loop.arrived, self._deliver
         steps, quota = job.plan.steps, job.plan.quota_ns
         arrival = at[self._next]
@@ -281,7 +281,7 @@ class VirtualExecutor:
             summed = total[box]
             pending[box] = total[box] = 0
             spent = taken * costs[box]
-            now += calls_ns[box] + spent
+            now += call_ns + spent
             made += 1
             work += spent
             works[box] += spent
@@ -302,9 +302,8 @@ class VirtualExecutor:
             arrived(down, taken, now)
         job.step = index - 1
         job.spent_ns += now - began
-        storage = made * self._overheads.storage_ns
-        self._monitor.call_ns += now - began - work - storage
-        self._monitor.storage_ns += storage
+        self._monitor.call_ns += made * self._overheads.box_call_ns
+        self._monitor.storage_ns += made * self._overheads.storage_ns
         self._monitor.work_ns += work
         self.now_ns = now
         return now

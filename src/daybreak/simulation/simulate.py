@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from daybreak import __version__
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import BasePolicy
@@ -17,6 +16,7 @@ from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.version import __version__
 
 NO_OVERHEADS = Overheads()
 

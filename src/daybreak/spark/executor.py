@@ -19,10 +19,10 @@ from daybreak.policies.base import Change, Plan, Step, Work
 from daybreak.runtime.live import Live
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
 from daybreak.runtime.state import SystemState
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
-from daybreak.spark.record import Recorder
 from daybreak.spark.segments import Segment
 
 #: How long the loop sleeps when nothing happens; only stopping and tidying wait for it.
@@ -52,10 +52,11 @@ class _Ended:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An operator's change, to be made between two decisions."""
+    """An operator's change, to be made between two decisions; or no change, only a question."""
 
-    make: Callable[[SystemState], Change]
-    done: Future[None]
+    make: Callable[[SystemState], Change] | None
+    #: Whether nothing waited and nothing ran at that moment.
+    done: Future[bool]
 
 
 _Event = _Arrived | _Ended | _Asked
@@ -121,8 +122,11 @@ class SparkExecutor:
         """A segment is durable: its tuples are pending from now on."""
         self._events.put(_Arrived(segment))
 
-    def ask(self, make: Callable[[SystemState], Change]) -> Future[None]:
-        """Changes the state between two decisions; the future is done when it holds."""
+    def ask(self, make: Callable[[SystemState], Change] | None = None) -> Future[bool]:
+        """Changes the state between two decisions; the future is done when it holds.
+
+        It tells whether the system was quiet then: all that arrived before is answered.
+        """
         asked = _Asked(make, Future())
         self._events.put(asked)
         return asked.done
@@ -130,10 +134,6 @@ class SparkExecutor:
     def stop(self) -> None:
         """Lets jobs under way end, starts no further ones."""
         self._stopping.set()
-
-    def idle(self) -> bool:
-        """Whether nothing is pending and nothing runs."""
-        return self._events.empty() and not any(self._state.pending) and not self._busy
 
     # The loop's side
 
@@ -179,8 +179,9 @@ class SparkExecutor:
             self._ended(event, loop)
         else:
             try:
-                loop.changed(event.make(self._state), self.now_ns)
-                event.done.set_result(None)
+                if event.make is not None:
+                    loop.changed(event.make(self._state), self.now_ns)
+                event.done.set_result(not any(self._state.pending) and not self._busy)
             except Exception as error:
                 event.done.set_exception(error)
 
@@ -221,7 +222,7 @@ class SparkExecutor:
         state.tuples_out[box] += ran.rows
         state.work_ns[box] += ran.work_ns
         state.refine(box, tuples, ran.rows, ran.work_ns + ran.commit_ns)
-        self._recorder.ran(ran, tuples, left_ns)
+        self._recorder.ran(ran.query, left_ns, tuples, ran.rows, ran.work_ns, ran.commit_ns)
 
     def _park(self, box: int, failure: Exception) -> None:
         """A query that fails runs no more; what waits for it stays in the log."""

@@ -92,8 +92,12 @@ class GeneratorSource:
     def error(self) -> str | None:
         return self._failure
 
-    def drained(self) -> bool:
-        return not self._thread.is_alive()
+    def drain(self) -> None:
+        if self._limit is None:
+            raise ConfigError(
+                f"stream {self.name!r}", "never ends", "give its generator a limit option"
+            )
+        self._thread.join()
 
     def _run(self) -> None:
         try:

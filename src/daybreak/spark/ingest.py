@@ -66,13 +66,10 @@ class StreamSource:
         failure = self._query.exception()
         return str(failure) if failure is not None else None
 
-    def drained(self) -> bool:
-        """Whether everything that was there has been read (for bounded input)."""
-        query = self._query
-        if query is None or not query.isActive:
-            return True
-        status = query.status
-        return not status["isDataAvailable"] and not status["isTriggerActive"]
+    def drain(self) -> None:
+        """Waits until everything that is there has been read (for bounded input)."""
+        if self._query is not None and self._query.isActive:
+            self._query.processAllAvailable()
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         table = frame.toArrow()

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak import __version__
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Network
 from daybreak.model.pipeline import QuerySpec, SinkSpec, StreamSpec
@@ -22,6 +21,7 @@ from daybreak.policies.base import BasePolicy, Change
 from daybreak.runtime.live import Live, Snapshot
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.spark.check import CheckedQuery
@@ -32,10 +32,10 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.inbox import Waiting
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import Function, JobRunner, Runnable
-from daybreak.spark.record import Recorder
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.sinks import Callback, MemorySink, Sink, make_sink, recover
+from daybreak.version import __version__
 
 MEMORY = SinkSpec(format="memory")
 
@@ -48,7 +48,7 @@ class Source(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def error(self) -> str | None: ...
-    def drained(self) -> bool: ...
+    def drain(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -278,16 +278,15 @@ class Run:
     def drain(self, timeout_s: float = 600.0) -> None:
         """Waits until bounded input has been read and every query has answered all of it."""
         until = time.monotonic() + timeout_s
-        calm = 0
-        while calm < 3:
+        for source in self._sources:
+            source.drain()
+        while not self.executor.ask().result(timeout=timeout_s):
             self.healthy()
             if time.monotonic() > until:
                 raise ConfigError(
                     self.prepared.name, f"still has work after {timeout_s:g} s", "wait longer"
                 )
-            quiet = all(s.drained() for s in self._sources) and self.executor.idle()
-            calm = calm + 1 if quiet else 0
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def stop(self) -> RunReport:
         """Ends sources, jobs and threads, in this order, and writes the report. Idempotent."""
@@ -340,6 +339,7 @@ class Run:
             "parameters": dict(policy.settings()),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
+            "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "changes": self.changes,
             "failures": self.failures,
         }

@@ -37,7 +37,6 @@ LOCAL_CONF: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
         ".FileSystemBasedCheckpointFileManager"
@@ -52,7 +51,10 @@ def local_session(
     require_java()
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = dict(LOCAL_CONF)
+    logging = (Path(__file__).parent / "log4j2.properties").as_uri()
+    conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging}"
     if find_spec("pandas") is None:
         # Arrow UDFs want pandas; without it Spark warns at every udf() and pickles anyway.
         conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"

@@ -1,0 +1,153 @@
+"""``daybreak run`` and ``daybreak check``: a pipeline on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.watch import Watch
+from daybreak.model.errors import ConfigError
+from daybreak.model.pipeline import Pipeline
+from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.report.figures import can_draw
+from daybreak.report.run import as_json as report_as_json
+from daybreak.report.run import class_table, plot_run, query_table, time_table
+from daybreak.report.text import table
+
+if TYPE_CHECKING:
+    from daybreak.spark.app import App
+    from daybreak.spark.run import Prepared
+
+PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
+Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def check(
+    pipeline: PipelineFile,
+    policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Validates a pipeline and shows what would run; starts nothing.
+
+    Example: daybreak check examples/wildfire.toml
+    """
+    app = open_app(Pipeline.read(pipeline), policy, master)
+    prepared = app.check(policy)
+    prepared.sinks(Path("staging"))
+    if as_json:
+        print_json(_as_json(prepared))
+        return
+    rows = [("query", "class", "reads", "kind", "columns", "sink")]
+    for name, checked in prepared.checked.items():
+        spec = prepared.specs[name]
+        sink = spec.sink.path or spec.sink.format if spec.sink else "memory"
+        columns = ", ".join(checked.schema.names)
+        rows.append((name, spec.cls, ", ".join(checked.reads), checked.kind, columns, sink))
+    console().print(table(rows))
+    console().print(
+        f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
+        f"policy {prepared.policy.name}: nothing is wrong with it, nothing was started"
+    )
+
+
+def run(
+    pipeline: PipelineFile,
+    policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(help="State, checkpoints and report; left out: runs/NAME.")
+    ] = None,
+    duration_s: Annotated[
+        float | None, typer.Option(min=0.0, help="Stop after so long; left out: at Ctrl-C.")
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option(help="Stop when all input that is there has been answered.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that submit jobs.")] = 2,
+    reset_query: Annotated[
+        list[str] | None, typer.Option(help="Restart this query at the next segment.")
+    ] = None,
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
+
+    After a crash, start it again with the same run directory: nothing is lost, nothing comes
+    twice.
+
+    Example: daybreak run pipeline.toml --policy stride --duration-s 60
+    """
+    declared = Pipeline.read(pipeline)
+    app = open_app(declared, policy, master)
+    folder = run_dir or Path("runs") / declared.name
+    started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
+    with started as running:
+        to = error_console()
+        if running.recovered.delivered:
+            to.print(f"recovered {len(running.recovered.delivered)} committed results")
+        if until_end:
+            running.drain()
+        else:
+            watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
+            watch.until(lambda elapsed: duration_s is not None and elapsed >= duration_s)
+    report = running.report()
+    if as_json:
+        print_json({**report_as_json(report), "failures": running.failures})
+    else:
+        to = console()
+        to.print(table(class_table(report)))
+        to.print(table(query_table(report, 10), title="slowest queries"))
+        to.print(table(time_table(report)))
+        to.print(f"report: {running.rundir.record}")
+        if can_draw():
+            to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
+        to.print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
+    for name, why in running.failures.items():
+        error_console().print(f"query {name} failed and was parked: {why}", style="red")
+    if running.failures:
+        raise typer.Exit(1)
+
+
+def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
+    """The application on a Spark of its own; what needs no Spark is checked before it starts."""
+    if policy is not None:
+        make_policy_with(policy)
+    else:
+        make_policy(pipeline.policy, pipeline.policy_table, place=f"{pipeline.name}: [app]")
+    for query in pipeline.queries:
+        if query.sql is None:
+            raise ConfigError(
+                query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
+            )
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'"
+        ) from None
+    from daybreak.spark.app import App
+    from daybreak.spark.session import local_session
+
+    cores = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else "*"
+    conf = {} if master.startswith("local") else {"spark.master": master}
+    return App.from_pipeline(pipeline, local_session(pipeline.name, cores=cores, extra_conf=conf))
+
+
+def _as_json(prepared: Prepared) -> dict[str, object]:
+    return {
+        "policy": prepared.policy.name,
+        "queries": [
+            {
+                "query": name,
+                "class": prepared.specs[name].cls,
+                "reads": list(checked.reads),
+                "kind": checked.kind,
+                "columns": checked.schema.names,
+            }
+            for name, checked in prepared.checked.items()
+        ],
+    }

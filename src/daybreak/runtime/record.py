@@ -1,0 +1,49 @@
+"""What a run on Spark leaves for replays: every arrival and every job, beside its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ARRIVALS_FILE = "arrivals.parquet"
+JOBS_FILE = "jobs.parquet"
+
+
+def _columns(*names: str) -> dict[str, list[Any]]:
+    return {name: [] for name in names}
+
+
+@dataclass
+class Recorder:
+    """Columns that grow during the run and become two Parquet files at its end."""
+
+    _arrivals: dict[str, list[Any]] = field(
+        default_factory=lambda: _columns("stream", "at_ns", "tuples")
+    )
+    _jobs: dict[str, list[Any]] = field(
+        default_factory=lambda: _columns(
+            "query", "committed_ns", "tuples", "rows", "work_ns", "commit_ns"
+        )
+    )
+
+    def arrived(self, stream: str, at_ns: int, tuples: int) -> None:
+        """``at_ns`` since the start of the run, as everywhere in a report."""
+        for column, value in zip(self._arrivals.values(), (stream, at_ns, tuples), strict=True):
+            column.append(value)
+
+    def ran(
+        self, query: str, committed_ns: int, tuples: int, rows: int, work_ns: int, commit_ns: int
+    ) -> None:
+        values = (query, committed_ns, tuples, rows, work_ns, commit_ns)
+        for column, value in zip(self._jobs.values(), values, strict=True):
+            column.append(value)
+
+    def save(self, folder: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for columns, file in ((self._arrivals, ARRIVALS_FILE), (self._jobs, JOBS_FILE)):
+            kinds = [(n, pa.string() if n in ("stream", "query") else pa.int64()) for n in columns]
+            pq.write_table(pa.table(columns, schema=pa.schema(kinds)), folder / file)

@@ -1,0 +1,284 @@
+"""The engine against the batch oracle: the same rows, whatever the policy and the trains."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daybreak.model import Arrivals, ConfigError
+from daybreak.policies.base import Change
+from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.simulation.replay import Replay
+from daybreak.spark.app import App
+from daybreak.spark.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROWS = 600
+SQL = {
+    "filter": "SELECT reading, station FROM readings WHERE temperature > 30 AND humidity < 40",
+    "expressions": "SELECT reading, upper(concat('s', station)) AS s, wind * 1.852D AS kmh, "
+    "CASE WHEN wind > 60 THEN 'storm' END AS note FROM readings",
+    "union": "SELECT reading, 'a' AS src FROM readings WHERE district = 1 UNION ALL "
+    "SELECT reading, 'b' AS src FROM others WHERE district = 2",
+    "static": "SELECT r.reading, d.name FROM readings r JOIN districts d "
+    "ON r.district = d.district WHERE r.temperature > 25",
+    "exploded": "SELECT reading, part FROM readings LATERAL VIEW explode(array(1, wind)) t AS part "
+    "WHERE district = 3",
+    "everything": "SELECT * FROM readings",
+    "all_others": "SELECT * FROM others",
+}
+
+
+def declare(spark: SparkSession, rows: int = ROWS) -> App:
+    spark.createDataFrame(
+        [(i, f"d{i}") for i in range(0, 12, 2)], "district INT, name STRING"
+    ).createOrReplaceTempView("districts")
+    app = App(spark, name="oracle")
+    app.query_class("high", 60, [[0, 1], [1, 1], [2, 0]])
+    app.query_class("low", 10)
+    for name, seed in (("readings", 1), ("others", 2)):
+        app.stream(
+            name,
+            format="generator",
+            options={"seed": seed, "limit": rows},
+            arrivals=Arrivals(rate_per_s=rows / 1.5),
+        )
+    for name, sql in SQL.items():
+        app.query(name, sql=sql, cls="high" if name == "filter" else "low")
+
+    @app.query(cls="low")
+    def windy(readings: DataFrame) -> DataFrame:
+        return readings.where("wind > 50").selectExpr("reading", "wind")
+
+    return app
+
+
+def bag(table: pa.Table | None) -> Counter[str]:
+    """Rows without their order."""
+    found = [] if table is None else table.to_pylist()
+    return Counter(json.dumps(row, default=str, sort_keys=True) for row in found)
+
+
+def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
+    """The same query as one batch over all rows that were ingested."""
+    session = spark.newSession()
+    frames = {}
+    for stream, query in (("readings", "everything"), ("others", "all_others")):
+        data: Any = run.rows(query)
+        frames[stream] = session.createDataFrame(data, run.prepared.schemas[stream])
+        frames[stream].createOrReplaceTempView(stream)
+    spark.table("districts").createOrReplaceGlobalTempView("districts")
+    session.table("global_temp.districts").createOrReplaceTempView("districts")
+    if name == "windy":
+        frame = frames["readings"].where("wind > 50").selectExpr("reading", "wind")
+    else:
+        frame = session.sql(SQL[name])
+    return bag(frame.toArrow())
+
+
+@pytest.mark.parametrize(
+    ("policy", "train"),
+    [
+        *((name, i * 150) for i, (name, p) in enumerate(all_policies().items()) if p.on_spark),
+        ("round-robin", 5),
+    ],
+)
+def test_every_query_gives_the_rows_of_the_batch(
+    spark: SparkSession, tmp_path: Path, policy: str, train: int
+) -> None:
+    rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
+    chosen = make_policy_with(policy, train=train)
+    with declare(spark, rows).run(chosen, run_dir=tmp_path / "run") as run:
+        run.drain()
+    for everything in ("everything", "all_others"):
+        table = run.rows(everything)
+        assert table is not None
+        assert sorted(table["reading"].to_pylist()) == list(range(rows)), "lost or doubled"
+    for name in (*SQL, "windy"):
+        assert bag(run.rows(name)) == batch(spark, run, name), name
+    assert not run.failures
+    report = run.report()
+    assert report.by_query()["filter"].count == rows, "every tuple is answered once"
+    assert report.spent.idle_ns >= 0
+
+
+def test_files_read_by_structured_streaming_reach_file_sinks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for part in range(3):
+        lines = [json.dumps({"n": part * 10 + i, "t": i}) for i in range(10)]
+        (source / f"{part}.json").write_text("\n".join(lines))
+    app = App(spark, name="files", folder=tmp_path)
+    options = {"maxFilesPerTrigger": 1}
+    app.stream("readings", format="json", schema="n INT, t INT", path="in", options=options)
+    for kind in ("parquet", "json", "csv"):
+        app.query(
+            kind,
+            sql="SELECT n, t * 2 AS double FROM readings WHERE t > 4",
+            sink={"format": kind, "path": f"out/{kind}"},
+        )
+    for start in range(2):  # the second start finds everything done
+        with app.run("fcfs", run_dir=tmp_path / "run") as run:
+            run.drain()
+        assert run.report().overall().count == (90 if start == 0 else 0)
+    expected = sorted((n, n % 10 * 2) for n in range(30) if n % 10 > 4)
+    found = pq.read_table(tmp_path / "out/parquet").to_pylist()
+    assert sorted((r["n"], r["double"]) for r in found) == expected
+    for kind in ("json", "csv"):
+        frame = spark.read.option("header", True).format(kind).load(str(tmp_path / "out" / kind))
+        assert sorted((int(r["n"]), int(r["double"])) for r in frame.collect()) == expected
+
+
+def test_what_changes_while_it_runs_holds_at_the_next_schedule(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    policy = make_policy_with("stride")
+    seen: list[str] = []
+    told = policy.on_change
+
+    def on_change(change: Change, now_ns: int) -> None:
+        seen.append(change.what)
+        told(change, now_ns)
+
+    policy.__dict__["on_change"] = on_change
+    with declare(spark).run(policy, run_dir=tmp_path / "run") as run:
+        run.change_class_priority("low", 90)
+        assert run.state.class_priority[run.prepared.network.class_index["low"]] == 90
+        run.assign_class("union", "high")
+        run.set_weight("filter", 0.5)
+        for wrong in (
+            partial(run.change_class_priority, "lwo", 1),
+            partial(run.change_class_priority, "low", 0),
+            partial(run.assign_class, "union", "higher"),
+            partial(run.set_weight, "filter", 2),
+        ):
+            with pytest.raises(ConfigError):
+                wrong()
+        run.drain()
+    assert seen == ["class-priority", "query-class", "weight"]
+    report = run.report()
+    assert report.classes[report.query_class[report.queries.index("union")]] == "high"
+    assert [c["what"] for c in report.manifest["changes"]] == seen
+
+
+def test_a_priority_change_moves_the_shares_of_time(spark: SparkSession, tmp_path: Path) -> None:
+    """Under stride and lasting work, the class that is raised gets the larger share."""
+    app = App(spark, name="shares")
+    app.query_class("a", 1)
+    app.query_class("b", 1)
+    arrivals = Arrivals(rate_per_s=400)
+    app.stream("readings", format="generator", options={"limit": 2000}, arrivals=arrivals)
+    for i in range(6):
+        app.query(f"q{i}", sql="SELECT reading FROM readings", cls="ab"[i % 2])
+    with app.run("stride", run_dir=tmp_path / "run", workers=1) as run:
+        run.change_class_priority("a", 8)
+        run.drain()
+    summary = run.report().by_class()
+    assert summary["a"].mean_s < summary["b"].mean_s
+
+
+def test_a_failing_query_is_parked_and_the_rest_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare(spark, rows=200)
+    app.query("broken", sql="SELECT 1 / (reading % 2) AS x FROM readings", cls="high")
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+    assert list(run.failures) == ["broken"]
+    assert "DIVIDE_BY_ZERO" in run.failures["broken"]
+    table = run.rows("everything")
+    assert table is not None
+    assert table.num_rows == 200
+    assert run.report().manifest["failures"].keys() == {"broken"}
+
+
+def test_a_recorded_run_can_be_replayed_under_another_policy(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with declare(spark, rows=300).run("stride", run_dir=tmp_path / "run") as run:
+        run.drain()
+    replay = Replay.load(tmp_path / "run")
+    for policy in ("stride", "fcfs", "round-robin"):
+        again = replay.run(make_policy_with(policy))
+        assert {n: s.count for n, s in again.by_query().items()} == {
+            n: s.count for n, s in run.report().by_query().items()
+        }
+    assert sum(replay.run(make_policy_with("fcfs")).boxes["work_ns"]) == pytest.approx(
+        replay.recorded.spent.work_ns + replay.recorded.spent.call_ns, rel=0.5
+    )
+
+
+def test_a_changed_query_is_refused_unless_reset(spark: SparkSession, tmp_path: Path) -> None:
+    def app(sql: str) -> App:
+        made = App(spark, name="changing")
+        made.stream("readings", format="generator", options={"limit": 20})
+        made.query("q", sql=sql)
+        return made
+
+    with app("SELECT reading FROM readings").run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+    changed = app("SELECT station FROM readings")
+    with pytest.raises(ConfigError, match="--reset-query q"):
+        changed.run("fcfs", run_dir=tmp_path / "run")
+    with changed.run("fcfs", run_dir=tmp_path / "run", reset=["q"]) as run:
+        run.drain()
+
+
+@pytest.mark.parametrize(
+    ("sql", "finding"),
+    [
+        ("SELECT reading FRM readings", "line 1"),
+        ("SELECT nothing FROM readings", "nothing"),
+        ("SELECT * FROM raedings", "did you mean 'readings'"),
+        ("SELECT DISTINCT station FROM readings", "DISTINCT"),
+        ("SELECT * FROM readings LIMIT 5", "LIMIT"),
+        ("SELECT * FROM readings ORDER BY at", "ORDER BY"),
+        ("SELECT station, count(*) AS n FROM readings GROUP BY station", "GROUP BY"),
+        ("SELECT reading, rand() AS r FROM readings", "rand"),
+        ("SELECT reading, current_timestamp() AS now FROM readings", "current_timestamp"),
+    ],
+)
+def test_queries_that_would_depend_on_batching_are_refused_before_anything_starts(
+    spark: SparkSession, tmp_path: Path, sql: str, finding: str
+) -> None:
+    app = declare(spark)
+    app.query("bad", sql=sql)
+    with pytest.raises(ConfigError, match=finding) as caught:
+        app.run("fcfs", run_dir=tmp_path / "run")
+    assert caught.value.remedy
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_mistakes_are_refused_before_anything_starts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def refused(app: App, finding: str, policy: str = "fcfs") -> None:
+        with pytest.raises(ConfigError, match=finding):
+            app.run(policy, run_dir=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    app = declare(spark)
+    app.query("lost", sql="SELECT * FROM readings", cls="hihg")
+    refused(app, "did you mean 'high'")
+    app = declare(spark)
+    app.query("nowhere", cls="low", sql="SELECT * FROM readings", sink={"format": "parquet"})
+    refused(app, "path is missing")
+    app = declare(spark)
+    app.stream("more", format="json", schema="a INT", path=str(tmp_path / "missing"))
+    refused(app, "does not exist")
+    refused(declare(spark), "is not registered", policy="fsfc")
+    with pytest.raises(ConfigError, match="rises"):
+        declare(spark).query("q", sql="SELECT * FROM readings", qos=[[0, 1], [1, 0.1], [2, 0.5]])

@@ -1,0 +1,93 @@
+"""kill -9 of the whole process, at random moments, again and again: no row lost, none twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.spark
+
+KILLS = 5
+ROWS = 3000
+PIPELINE = f"""
+[app]
+policy = "stride"
+[policy]
+train = 200
+[classes]
+high = 5
+low = 1
+[streams.readings]
+format = "generator"
+options = {{ seed = 7, limit = {ROWS} }}
+arrivals = {{ rate_per_s = 400 }}
+[queries.everything]
+class = "low"
+sql = "SELECT reading, station, temperature FROM readings"
+sink = {{ format = "parquet", path = "out/everything" }}
+[queries.warm]
+class = "high"
+sql = "SELECT reading, temperature FROM readings WHERE temperature > 20"
+sink = {{ format = "parquet", path = "out/warm" }}
+[queries.windy]
+class = "low"
+sql = "SELECT reading FROM readings WHERE wind > 45"
+sink = {{ format = "parquet", path = "out/windy" }}
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    log = (folder / "log.txt").open("ab")
+    with log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "daybreak", "run", "pipeline.toml", "--until-end", "--json"],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+
+
+def delivered(folder: Path, query: str) -> list[Path]:
+    return list((folder / "out" / query).glob("*.parquet"))
+
+
+def kill_at_random(process: subprocess.Popen[bytes], folder: Path, moment: random.Random) -> None:
+    """Lets it deliver something first, so that every kill hits an engine at work."""
+    before = len(delivered(folder, "everything"))
+    deadline = time.monotonic() + 120
+    while len(delivered(folder, "everything")) == before:
+        assert process.poll() is None, (folder / "log.txt").read_text()
+        assert time.monotonic() < deadline, "it delivers nothing"
+        time.sleep(0.01)  # polls for the first delivery
+    time.sleep(moment.uniform(0.0, 0.8))  # the random moment itself
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    moment = random.Random(seed)
+    for _ in range(KILLS):
+        process = start(tmp_path)
+        kill_at_random(process, tmp_path, moment)
+    assert start(tmp_path).wait(timeout=300) == 0, (tmp_path / "log.txt").read_text()
+
+    everything = pq.read_table(tmp_path / "out/everything").to_pylist()
+    assert sorted(r["reading"] for r in everything) == list(range(ROWS))
+    warm = pq.read_table(tmp_path / "out/warm").to_pylist()
+    hot = sorted(r["reading"] for r in everything if r["temperature"] > 20)
+    assert sorted(r["reading"] for r in warm) == hot
+    windy = [r["reading"] for r in pq.read_table(tmp_path / "out/windy").to_pylist()]
+    assert len(windy) == len(set(windy))
+    assert not list((tmp_path / "out").rglob("_staging/*")), "something was left in staging"
