@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test check lock reproduce clean
+.PHONY: help run test java check lock reproduce clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -15,11 +15,14 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(VENV)/.ready  ## run the example and show its report
-	$(BIN)/daybreak simulate examples/wildfire-sim.toml --compare round-robin,fcfs
+run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
+	$(BIN)/python examples/wildfire.py
 
-test: check  ## lint, types, layers, then every test
+test: java check  ## lint, types, layers, then every test
 	$(BIN)/pytest
+
+java:
+	@tools/need-java.sh
 
 check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 	$(BIN)/ruff format --check .

@@ -1,0 +1,163 @@
+"""Wildfire watch: about forty continuous queries of unequal importance in one Spark application.
+
+Weather stations in twelve districts report temperature, humidity and wind. Twelve fire alarms
+must answer within a second, twenty-four district watches within a few, and an archive keeps
+everything, whenever. A burst comes in the middle. The same burst is met twice: by a policy that
+knows the classes, and by round-robin, which does not.
+
+    python examples/wildfire.py [--policy stride] [--seconds 20] [--out runs/wildfire]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+import daybreak
+from daybreak.cli.console import console
+from daybreak.cli.watch import Watch
+from daybreak.model import Arrivals, ConfigError, Phase
+from daybreak.report.run import class_table, comparison_table, plot_runs
+from daybreak.report.text import table
+from daybreak.runtime.report import RunReport
+from daybreak.spark.sinks import Callback
+
+DISTRICTS = range(12)
+#: Share of the machine's capacity that readings need before and after the burst, and during it.
+CALM, BURST = 0.35, 1.4
+
+
+def application(
+    spark: object, arrivals: Arrivals, limit: int | None = None, on_fire: Callback | None = None
+) -> daybreak.App:
+    """What arrives, what is asked of it, and how much each answer matters."""
+    app = daybreak.App(spark, name="wildfire")
+    app.query_class("alarm", 60, qos=[[0, 1.0], [0.5, 1.0], [1.5, 0.0]])
+    app.query_class("watch", 30, qos=[[0, 1.0], [2.0, 1.0], [5.0, 0.0]])
+    app.query_class("archive", 10, qos=[[0, 1.0], [10.0, 1.0], [30.0, 0.0]])
+    options = {"rows": "stations", "seed": 1} | ({"limit": limit} if limit else {})
+    app.stream("readings", format="generator", options=options, arrivals=arrivals)
+    for d in DISTRICTS:
+        app.query(
+            f"fire-{d}",
+            sql=f"SELECT station, temperature, humidity, wind, at FROM readings "
+            f"WHERE district = {d} AND temperature > 40 AND humidity < 20",
+            cls="alarm",
+            sink=on_fire,
+        )
+        app.query(
+            f"dry-{d}",
+            sql=f"SELECT station, humidity, at FROM readings WHERE district = {d} AND humidity < 30",
+            cls="watch",
+        )
+        app.query(
+            f"windy-{d}",
+            sql=f"SELECT station, wind * 1.852D AS kmh, at FROM readings "
+            f"WHERE district = {d} AND wind > 60",
+            cls="watch",
+        )
+    for season, low, high in (("frost", -50, 0), ("mild", 0, 25), ("hot", 25, 100)):
+        app.query(
+            f"archive-{season}",
+            sql=f"SELECT * FROM readings WHERE temperature >= {low} AND temperature < {high}",
+            cls="archive",
+        )
+    return app
+
+
+def calibrate(spark: object, out: Path) -> float:
+    """Readings per second that keep all workers busy: time for many readings minus for few."""
+    took = []
+    for rows in (200, 200, 10_200):  # the first one warms the machine up
+        app = application(spark, Arrivals(rate_per_s=1e6), limit=rows)
+        with app.run("round-robin", run_dir=out / "calibration") as run:
+            run.drain()
+        spent = run.report().spent
+        took.append((spent.work_ns + spent.call_ns) / run.executor.workers / 1e9)
+        shutil.rmtree(out / "calibration")
+    return 10_000 / max(took[2] - took[1], 1e-3)
+
+
+def watch(
+    app: daybreak.App, policy: str, seconds: float, folder: Path, fires: list[str]
+) -> RunReport:
+    """One run with a live view; half-way through, an operator raises the watches."""
+    with app.run(policy, run_dir=folder) as run:
+        view = Watch(run, f"wildfire under {policy}")
+        shown, raised = 0, False
+
+        def each(elapsed: float) -> None:
+            nonlocal shown, raised
+            for fire in fires[shown : shown + 1]:
+                view.note(fire)
+            shown = len(fires)
+            if not raised and elapsed > seconds * 0.7:
+                raised = True
+                run.change_class_priority("watch", 50)
+                view.note(f"{elapsed:.0f} s: class watch raised from 30 to 50 while it runs")
+
+        view.until(lambda elapsed: elapsed >= seconds, each)
+    return run.report()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--policy", default="stride", help="the policy to set beside round-robin")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of each of two runs")
+    parser.add_argument("--out", type=Path, default=Path("runs/wildfire"), help="where files go")
+    args = parser.parse_args()
+    to = console()
+    to.print("starting Spark, measuring what this machine can do (about 15 s) ...")
+    spark = daybreak.App.local("wildfire").spark
+    shutil.rmtree(args.out, ignore_errors=True)
+    capacity = calibrate(spark, args.out)
+    calm, burst = args.seconds * 0.35, args.seconds * 0.25
+    arrivals = Arrivals(
+        rate_per_s=capacity,
+        phases=(
+            Phase(CALM, duration_s=calm), Phase(BURST, duration_s=burst),
+            Phase(CALM, duration_s=args.seconds),
+        ),
+    )  # fmt: skip
+    to.print(
+        f"39 queries; {capacity * CALM:,.0f} readings/s, from {calm:.0f} s to "
+        f"{calm + burst:.0f} s {capacity * BURST:,.0f} readings/s: more than they can take"
+    )
+    reports: dict[str, RunReport] = {}
+    for policy in (args.policy, "round-robin"):
+        fires: list[str] = []
+
+        def on_fire(rows: pa.Table, _key: str, fires: list[str] = fires) -> None:
+            for row in rows.to_pylist():
+                late = time.time() - row["at"].timestamp()
+                fires.append(
+                    f"FIRE at station {row['station']}: {row['temperature']} degrees, told "
+                    f"{late:.2f} s after the reading"
+                )
+
+        app = application(spark, arrivals, on_fire=on_fire)
+        reports[policy] = watch(app, policy, args.seconds, args.out / policy, fires)
+    for policy, report in reports.items():
+        to.print(table(class_table(report), title=f"under {policy}"))
+    to.print(table(comparison_table(reports), title="the same burst under each"))
+    for policy in reports:
+        to.print(f"report: {args.out / policy / 'record'}")
+    to.print(f"picture: {plot_runs(reports, args.out / 'comparison.png')}")
+    to.print(
+        f"next: daybreak simulate --from-run {args.out / args.policy} --compare fcfs,fixed-priority\n"
+        "      daybreak init my-project; daybreak policies; docs/tutorial.md"
+    )
+    spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ConfigError as error:
+        sys.exit(f"error: {error}")
