@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 import daybreak
 from daybreak.cli.console import console
@@ -33,7 +34,10 @@ CALM, BURST = 0.35, 1.4
 
 
 def application(
-    spark: object, arrivals: Arrivals, limit: int | None = None, on_fire: Callback | None = None
+    spark: SparkSession,
+    arrivals: Arrivals,
+    limit: int | None = None,
+    on_fire: Callback | None = None,
 ) -> daybreak.App:
     """What arrives, what is asked of it, and how much each answer matters."""
     app = daybreak.App(spark, name="wildfire")
@@ -52,7 +56,8 @@ def application(
         )
         app.query(
             f"dry-{d}",
-            sql=f"SELECT station, humidity, at FROM readings WHERE district = {d} AND humidity < 30",
+            sql=f"SELECT station, humidity, at FROM readings "
+            f"WHERE district = {d} AND humidity < 30",
             cls="watch",
         )
         app.query(
@@ -70,17 +75,17 @@ def application(
     return app
 
 
-def calibrate(spark: object, out: Path) -> float:
-    """Readings per second that keep all workers busy: time for many readings minus for few."""
-    took = []
-    for rows in (200, 200, 10_200):  # the first one warms the machine up
+def calibrate(spark: SparkSession, out: Path) -> float:
+    """Readings per second that keep all workers busy with every query."""
+    capacity = 0.0
+    for rows in (2_000, 20_000, 20_000):  # the first ones warm the machine up
         app = application(spark, Arrivals(rate_per_s=1e6), limit=rows)
         with app.run("round-robin", run_dir=out / "calibration") as run:
             run.drain()
         spent = run.report().spent
-        took.append((spent.work_ns + spent.call_ns) / run.executor.workers / 1e9)
+        capacity = rows / ((spent.work_ns + spent.call_ns) / run.executor.workers / 1e9)
         shutil.rmtree(out / "calibration")
-    return 10_000 / max(took[2] - took[1], 1e-3)
+    return capacity
 
 
 def watch(
@@ -89,13 +94,13 @@ def watch(
     """One run with a live view; half-way through, an operator raises the watches."""
     with app.run(policy, run_dir=folder) as run:
         view = Watch(run, f"wildfire under {policy}")
-        shown, raised = 0, False
+        told, raised = -5.0, False
 
         def each(elapsed: float) -> None:
-            nonlocal shown, raised
-            for fire in fires[shown : shown + 1]:
-                view.note(fire)
-            shown = len(fires)
+            nonlocal told, raised
+            if fires and elapsed - told >= 5:  # one of them now and then, as it happens
+                view.note(fires[-1])
+                told = elapsed
             if not raised and elapsed > seconds * 0.7:
                 raised = True
                 run.change_class_priority("watch", 50)
@@ -149,7 +154,7 @@ def main() -> int:
         to.print(f"report: {args.out / policy / 'record'}")
     to.print(f"picture: {plot_runs(reports, args.out / 'comparison.png')}")
     to.print(
-        f"next: daybreak simulate --from-run {args.out / args.policy} --compare fcfs,fixed-priority\n"
+        f"next: daybreak simulate --from-run {args.out / args.policy} --compare fcfs\n"
         "      daybreak init my-project; daybreak policies; docs/tutorial.md"
     )
     spark.stop()

@@ -7,9 +7,12 @@ loaded when ``daybreak.App`` is first touched.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daybreak.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from daybreak.spark.app import App as App
 
 
 def __getattr__(name: str) -> Any:

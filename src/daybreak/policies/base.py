@@ -54,6 +54,10 @@ class View(Protocol):
     @property
     def workers(self) -> int: ...
     @property
+    def rides(self) -> bool:
+        """Whether boxes may be taken along by another's job here."""
+
+    @property
     def pending(self) -> Sequence[int]:
         """Tuples queued at each box."""
 
@@ -127,8 +131,11 @@ class Policy(Protocol):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """A plan ended; its boxes are free again and may still hold tuples."""
 
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        """A box is taken along by another's job (compositing): it runs until ``on_ride``."""
+
     def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        """A box ran although nobody asked for it, at this marginal cost (compositing)."""
+        """A box that was taken along is free again; this is what it cost in addition."""
 
     def on_change(self, change: Change, now_ns: int) -> None:
         """A priority, class or weight changed, or a query was paused or resumed."""
@@ -172,8 +179,13 @@ class BasePolicy:
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         pass
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+    def on_boarding(self, box: int, now_ns: int) -> None:
         pass
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        # What arrived meanwhile was not told, since the box was running.
+        if self.view.pending[box]:
+            self.on_arrival(box, 0, now_ns)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         pass

@@ -66,11 +66,14 @@ class ListPolicy(BasePolicy):
         size = self.params.schedule_size
         self._size = self.list_size if size is None else size
         self._queue: deque[int] = deque()
-        # With one worker nobody else takes from the list: it can be handed out whole.
-        self._whole = by_box and view.workers == 1
+        # With one worker and no riders, nobody else takes from the list: hand it out whole.
+        self._whole = by_box and view.workers == 1 and not view.rides
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self.units.boarded(box)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         ready = self.units.ready

@@ -2,8 +2,8 @@
 
 A *unit* is what a policy chooses among: one box, or all boxes of a query. It is ready while at
 least one of its boxes holds tuples and none of them is held by a worker. Both classes offer the
-set ``ready`` (its order means nothing) and follow three events: tuples ``arrived`` at a box, a
-plan was ``taken`` by a worker, a plan was ``released``.
+set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
+plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ class ReadyBoxes:
     def taken(self, plan: Plan) -> None:
         self.ready.difference_update([step[0] for step in plan.steps])
 
+    def boarded(self, box: int) -> None:
+        self.ready.discard(box)
+
     def released(self, plan: Plan) -> None:
-        pending, ready = self._pending, self.ready
+        pending, running, ready = self._pending, self._running, self.ready
         for box, _, _ in plan.steps:
-            if pending[box]:
+            if pending[box] and not running[box]:
                 ready.add(box)
             else:
                 # Fed and emptied again within the same list.
@@ -55,6 +58,9 @@ class ReadyQueries:
     def taken(self, plan: Plan) -> None:
         for step in plan.steps:
             self.ready.difference_update(self._view.network.box_queries[step.box])
+
+    def boarded(self, box: int) -> None:
+        self.ready.difference_update(self._view.network.box_queries[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending

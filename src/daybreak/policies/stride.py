@@ -58,6 +58,14 @@ class Stride(BasePolicy):
         cls, expected_ns = self._out.pop(worker)
         self._pass[cls] += (cost_ns - expected_ns) / self.view.class_priority[cls]
 
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self.units.boarded(box)
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        super().on_ride(box, cost_ns, now_ns)
+        cls = self.view.query_class[self.view.network.box_queries[box][0]]
+        self._pass[cls] += cost_ns / self.view.class_priority[cls]
+
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         ready = self.units.ready
         if not ready:

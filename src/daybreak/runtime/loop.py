@@ -6,6 +6,7 @@ An executor owns the clock, the queues' contents and the workers. It calls back 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from daybreak.model.errors import EngineBug
@@ -22,8 +23,15 @@ class Executor(Protocol):
     @property
     def now_ns(self) -> int: ...
 
-    def start(self, worker: int, plan: Plan, work: Work) -> None:
-        """Begins a plan on an idle worker; ``work`` is what deciding on it took."""
+    @property
+    def riding(self) -> Collection[int]:
+        """Boxes that run now although no plan names them: they ride along (compositing)."""
+
+    def start(self, worker: int, plan: Plan, work: Work) -> Iterable[int]:
+        """Begins a plan on an idle worker; ``work`` is what deciding on it took.
+
+        Returns the boxes that ride along.
+        """
 
     def advance(self, loop: Loop) -> bool:
         """Waits for the next event, reports what happened to the loop.
@@ -46,7 +54,7 @@ class Loop:
         self.arrived = policy.on_arrival
         self._on_completion = policy.on_completion
         # A lone worker asks only when it is free, so nothing runs then and nothing is marked.
-        self._marks = executor.workers > 1
+        self._marks = executor.workers > 1 or state.rides
 
     def run(self) -> None:
         """Until the executor has nothing more to do."""
@@ -64,9 +72,12 @@ class Loop:
             if plan is None:
                 work.clear()
                 return
-            if self._marks:
-                self._mark(plan)
-            self.executor.start(idle.pop(), plan, work)
+            if self._marks and not self._mark(plan):
+                # Overtaken: its boxes ride along with another's job, or have done so.
+                self._on_completion(plan, idle[-1], 0, self.executor.now_ns)
+                continue
+            for rider in self.executor.start(idle.pop(), plan, work):
+                self.policy.on_boarding(rider, self.executor.now_ns)
             if work.invocations:
                 work.clear()
 
@@ -82,11 +93,17 @@ class Loop:
         """Called after the state was changed by an operator."""
         self.policy.on_change(change, now_ns)
 
-    def _mark(self, plan: Plan) -> None:
-        running = self.state.running
+    def _mark(self, plan: Plan) -> bool:
+        """Marks the plan's boxes as running; False if the plan was overtaken by a ride."""
+        running, riding = self.state.running, self.executor.riding
         for step in plan.steps:
             if running[step.box]:
+                if step.box in riding:
+                    return False
                 name = self.state.network.boxes[step.box].name
                 raise EngineBug(f"{self.policy.name} planned box {name!r}, which is running")
+        if self.state.rides and not any(self.state.pending[step.box] for step in plan.steps):
+            return False
         for step in plan.steps:
             running[step.box] = True
+        return True

@@ -23,7 +23,7 @@ class Recorder:
     )
     _jobs: dict[str, list[Any]] = field(
         default_factory=lambda: _columns(
-            "query", "committed_ns", "tuples", "rows", "work_ns", "commit_ns"
+            "query", "committed_ns", "tuples", "rows", "cost_ns", "together"
         )
     )
 
@@ -33,9 +33,10 @@ class Recorder:
             column.append(value)
 
     def ran(
-        self, query: str, committed_ns: int, tuples: int, rows: int, work_ns: int, commit_ns: int
+        self, query: str, committed_ns: int, tuples: int, rows: int, cost_ns: int, together: int
     ) -> None:
-        values = (query, committed_ns, tuples, rows, work_ns, commit_ns)
+        """A query's share of a job that ran so many queries together."""
+        values = (query, committed_ns, tuples, rows, cost_ns, together)
         for column, value in zip(self._jobs.values(), values, strict=True):
             column.append(value)
 

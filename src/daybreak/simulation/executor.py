@@ -58,6 +58,8 @@ class _Job:
 class VirtualExecutor:
     """Runs plans against drawn arrivals; see the module for the rules."""
 
+    riding: frozenset[int] = frozenset()
+
     def __init__(
         self,
         state: SystemState,
@@ -96,7 +98,7 @@ class VirtualExecutor:
         self._alone = workers == 1 and lists
         self._simple = [self._next_box(b) for b in range(len(network.boxes))]
 
-    def start(self, worker: int, plan: Plan, work: Work) -> None:
+    def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
         job = self._jobs[worker]
         job.plan, job.step, job.spent_ns = plan, -1, 0
         superbox_ns = self._overheads.superbox_ns if plan.superbox else 0
@@ -117,6 +119,7 @@ class VirtualExecutor:
             self._ends[worker] = ready
         elif not self._begin(worker, ready):
             raise EngineBug(f"a plan had nothing to do: {plan}")
+        return ()  # nobody rides along in virtual time
 
     def advance(self, loop: Loop) -> bool:
         ends, at = self._ends, self._at

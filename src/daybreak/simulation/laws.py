@@ -142,15 +142,15 @@ def survives_changes(make: Make) -> None:
 def starves_nothing_if_it_says_so(make: Make) -> None:
     """Under lasting overload, every query still gets results, early and late.
 
-    At 1.5 times the capacity, rounds of whole queues grow by half each time, so the longest is
-    a third of the run: whoever is served every round has results in both halves.
+    Trains are kept short, so that this is about who is chosen: with whole queues, rounds grow
+    with the backlog, and any policy serves everybody ever more rarely.
     """
     if not make().starves_nothing:
         return
     network = busy_network()
     scale = load_scale(network, load=1.5, workers=1)
     schedule = draw_schedule(network, 3.0, seed=3, scale=scale)
-    report = simulate(network, make(), schedule, seed=2)
+    report = simulate(network, _ShortTrains(make()), schedule, seed=2)
     last_arrival = int(schedule.at_ns[-1])
     for q, name in enumerate(report.queries):
         left = report.outputs.departure_ns[report.outputs.query == q]
@@ -197,8 +197,31 @@ class _Forwarding(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.inner.on_completion(plan, worker, cost_ns, now_ns)
 
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self.inner.on_boarding(box, now_ns)
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self.inner.on_ride(box, cost_ns, now_ns)
+
     def on_change(self, change: Change, now_ns: int) -> None:
         self.inner.on_change(change, now_ns)
+
+
+class _ShortTrains(_Forwarding):
+    """Lets every box take five tuples at most."""
+
+    _given: Plan | None = None
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        plan = self._given = self.inner.decide(now_ns, worker)
+        if plan is None:
+            return None
+        return plan._replace(
+            steps=tuple(s._replace(limit=min(s.limit or 5, 5)) for s in plan.steps)
+        )
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        self.inner.on_completion(self._given or plan, worker, cost_ns, now_ns)
 
 
 def _snapshot(view: View) -> list[list[float]]:

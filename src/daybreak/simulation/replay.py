@@ -1,9 +1,9 @@
 """Replays a recorded Spark run in virtual time, under the same policy or another.
 
 The record holds every arrival and every job. A job of a query on n tuples is modelled as
-``call + n x cost``, both fitted per query to the jobs that were measured, and the recorded
-arrivals come again at their instants. As in the record, every answered tuple counts, so boxes
-let everything pass.
+``call + n x cost``, both fitted per query to its shares of the jobs that were measured, and the
+recorded arrivals come again at their instants. As in the record, every answered tuple counts,
+so boxes let everything pass.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _network(recorded: RunReport, jobs: dict[str, Any]) -> Network:
     reads = recorded.manifest["reads"]
     names = np.array(jobs["query"], dtype=object)
     tuples = np.array(jobs["tuples"], dtype=np.float64)
-    cost = np.array(jobs["work_ns"], dtype=np.float64) + np.array(jobs["commit_ns"])
+    cost = np.array(jobs["cost_ns"], dtype=np.float64)
     typical = fit(tuples, cost)
     boxes = []
     for name in recorded.queries:

@@ -181,10 +181,20 @@ class App:
         workers: int = 2,
         seed: int = 1,
         reset: Sequence[str] = (),
+        rider_bound_s: float = 0.1,
     ) -> Run:
-        """Starts everything; use it in a ``with`` block, or call ``stop`` yourself."""
+        """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
+
+        Filters of one class over one stream run together while that delays the query the policy
+        asked for by at most ``rider_bound_s``; 0 lets every query run by itself.
+        """
         return Run(
-            self.check(policy), Path(run_dir), workers=workers, seed=seed, reset=tuple(reset)
+            self.check(policy),
+            Path(run_dir),
+            workers=workers,
+            seed=seed,
+            reset=tuple(reset),
+            rider_bound_s=rider_bound_s,
         )
 
     def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:

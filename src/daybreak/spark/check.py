@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, parse_plan, shape_of
+from daybreak.spark.composite import Parts, quoted, take_apart
 
 #: "filter": conditions and expressions over one stream, at most one row out per row in.
 #: "stateless": also joins with static tables, unions, generators, subqueries.
@@ -52,6 +53,8 @@ class CheckedQuery:
     kind: Kind
     #: Its text without a closing semicolon, fit to be put in parentheses on lines of its own.
     sql: str | None = None
+    #: For a filter that can run together with others.
+    parts: Parts | None = None
 
 
 class Checker:
@@ -77,7 +80,7 @@ class Checker:
             name: _empty_frame(self._session, schema) for name, schema in streams.items()
         }
         for name, frame in self._frames.items():
-            frame.createOrReplaceTempView("`{}`".format(name.replace("`", "``")))
+            frame.createOrReplaceTempView(quoted(name))
 
     def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
@@ -98,7 +101,20 @@ class Checker:
         except (AnalysisException, ParseException) as error:
             raise self._explained(place, error) from None
         kind: Kind = "filter" if shape.is_filter else "stateless"
-        return CheckedQuery(name, tuple(sorted(shape.reads)), frame.schema, kind, text)
+        reads = tuple(sorted(shape.reads))
+        parts = self._parts(plan, reads[0]) if shape.is_filter else None
+        return CheckedQuery(name, reads, frame.schema, kind, text, parts)
+
+    def _parts(self, plan: Any, stream: str) -> Parts | None:
+        """The query taken apart, if Spark agrees that the parts mean the same."""
+        parts = take_apart(plan, stream)
+        if parts is None:
+            return None
+        try:
+            again = self._session.sql(parts.sql())._jdf.queryExecution().analyzed()
+        except PySparkException:
+            return None
+        return parts if plan.sameResult(again) else None
 
     def function(
         self, name: str, function: Callable[..., object], reads: tuple[str, ...], place: str = ""

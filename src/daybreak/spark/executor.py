@@ -21,6 +21,7 @@ from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.state import SystemState
+from daybreak.spark.compositor import Compositor
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.segments import Segment
@@ -29,11 +30,18 @@ from daybreak.spark.segments import Segment
 TICK_S = 0.1
 
 
+class Group(NamedTuple):
+    """Queries to run as one job, the one that was asked for first, and what each takes."""
+
+    boxes: list[int]
+    taken: list[Waiting]
+
+
 class Order(NamedTuple):
-    """What a worker is to do: one step after the other."""
+    """What a worker is to do: one job after the other."""
 
     plan: Plan
-    steps: list[tuple[Step, list[Waiting]]]
+    groups: list[Group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,8 @@ class _Arrived:
 class _Ended:
     worker: int
     order: Order
-    ran: list[Ran]
+    #: The jobs that ended well, with the boxes that really ran.
+    ran: list[tuple[list[int], Ran]]
     failure: Exception | None
     cost_ns: int
 
@@ -83,6 +92,7 @@ class SparkExecutor:
         next_seq: dict[str, int],
         start_ns: int,
         tidy: Callable[[], None],
+        rider_bound_s: float,
     ) -> None:
         """``queries`` in the order of the network's boxes; ``backlog`` is what waits already.
 
@@ -100,6 +110,8 @@ class SparkExecutor:
         self._busy = 0
         self._queries = queries
         self._inboxes = [Inbox() for _ in queries]
+        self.riding: set[int] = set()
+        self._compositor = Compositor(state, queries, bound_ns=round(rider_bound_s * 1e9))
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
             for stream in query.checked.reads:
@@ -141,19 +153,27 @@ class SparkExecutor:
     def now_ns(self) -> int:
         return time.time_ns()
 
-    def start(self, worker: int, plan: Plan, work: Work) -> None:
-        steps = []
-        for step in plan.steps:
-            inbox = self._inboxes[step.box]
-            if inbox.tuples:
-                some = ceil(inbox.tuples * step.fraction)
-                limit = some if step.limit is None else min(some, step.limit)
-                steps.append((step, inbox.take(max(1, limit))))
-                self._show(step.box)
+    def start(self, worker: int, plan: Plan, work: Work) -> list[int]:
+        groups = [self._group(step) for step in plan.steps if self._state.pending[step.box]]
         self._busy += 1
         self._monitor.decisions += 1
         self._monitor.invoked(0, work)
-        self._workers[worker].orders.put(Order(plan, steps))
+        self._workers[worker].orders.put(Order(plan, groups))
+        return [rider for group in groups for rider in group.boxes[1:]]
+
+    def _group(self, step: Step) -> Group:
+        """Takes what the step says for its query, and the same for those that ride along."""
+        some = ceil(self._inboxes[step.box].tuples * step.fraction)
+        limit = some if step.limit is None else min(some, step.limit)
+        boxes, tuples = self._compositor.group(step.box, max(1, limit))
+        taken: list[Waiting] = []
+        for b in boxes:
+            taken = self._inboxes[b].take(tuples)  # the same for all: they are at one place
+            self._show(b)
+        for rider in boxes[1:]:
+            self.riding.add(rider)
+            self._state.running[rider] = True
+        return Group(boxes, taken)
 
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
@@ -199,30 +219,54 @@ class SparkExecutor:
 
     def _ended(self, event: _Ended, loop: Loop) -> None:
         self._busy -= 1
-        for (step, taken), ran in zip(event.order.steps, event.ran, strict=False):
-            self._account(step.box, taken, ran)
-        for step, taken in event.order.steps[len(event.ran) :]:
-            self._inboxes[step.box].put_back(taken)
-            self._show(step.box)
+        rides: list[tuple[int, int]] = []
+        asked_ns = event.cost_ns
+        for i, group in enumerate(event.order.groups):
+            ran_boxes = event.ran[i][0] if i < len(event.ran) else []
+            if ran_boxes:
+                shares = self._account(ran_boxes, group.taken, event.ran[i][1])
+                rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
+            for box in group.boxes[len(ran_boxes) :]:
+                self._inboxes[box].put_back(group.taken)
+                if box in self.riding:
+                    self._compositor.alone.add(box)  # until it has run by itself
+                    rides.append((box, 0))
         if event.failure is not None:
-            failed = event.order.steps[len(event.ran)][0].box
-            self._park(failed, event.failure)
-        loop.completed(event.order.plan, event.worker, event.cost_ns, self.now_ns)
+            self._park(event.order.groups[len(event.ran)].boxes[0], event.failure)
+        for group in event.order.groups:
+            for box in group.boxes:
+                self._show(box)
+        for box, cost_ns in rides:
+            self.riding.discard(box)
+            self._state.running[box] = False
+            asked_ns -= cost_ns
+        loop.completed(event.order.plan, event.worker, max(0, asked_ns), self.now_ns)
+        for box, cost_ns in rides:
+            loop.policy.on_ride(box, cost_ns, self.now_ns)
 
-    def _account(self, box: int, taken: list[Waiting], ran: Ran) -> None:
-        state, tuples = self._state, sum(w.tuples for w in taken)
+    def _account(self, boxes: list[int], taken: list[Waiting], ran: Ran) -> list[int]:
+        """Books a job on its queries; returns what each of them cost."""
+        state, monitor, tuples = self._state, self._monitor, sum(w.tuples for w in taken)
         left_ns = ran.committed_at_ns - self.start_ns
-        for item in taken:
-            self._monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
-            self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
-        self._monitor.work_ns += ran.work_ns
-        self._monitor.call_ns += ran.commit_ns
-        state.calls[box] += 1
-        state.tuples_in[box] += tuples
-        state.tuples_out[box] += ran.rows
-        state.work_ns[box] += ran.work_ns
-        state.refine(box, tuples, ran.rows, ran.work_ns + ran.commit_ns)
-        self._recorder.ran(ran.query, left_ns, tuples, ran.rows, ran.work_ns, ran.commit_ns)
+        monitor.work_ns += ran.work_ns
+        monitor.call_ns += ran.commit_ns
+        cost_ns = ran.work_ns + ran.commit_ns
+        self._compositor.costs.learn(len(boxes), tuples, cost_ns)
+        if len(boxes) == 1:
+            self._compositor.alone.discard(boxes[0])
+        shares = self._compositor.costs.shares(len(boxes), tuples, cost_ns)
+        for box, rows, share in zip(boxes, ran.rows, shares, strict=True):
+            for item in taken:
+                monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
+                self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
+            state.calls[box] += 1
+            state.tuples_in[box] += tuples
+            state.tuples_out[box] += rows
+            state.work_ns[box] += share
+            state.refine(box, tuples, rows, share)
+            name = self._queries[box].name
+            self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
+        return shares
 
     def _park(self, box: int, failure: Exception) -> None:
         """A query that fails runs no more; what waits for it stays in the log."""
@@ -250,15 +294,25 @@ class SparkExecutor:
         orders = self._workers[worker].orders
         while (order := orders.get()) is not None:
             began = time.perf_counter_ns()
-            ran: list[Ran] = []
+            ran: list[tuple[list[int], Ran]] = []
             failure: Exception | None = None
             try:
-                for step, taken in order.steps:
-                    ran.append(runner.run(self._queries[step.box], taken))
+                for group in order.groups:
+                    ran.append(self._run_group(runner, group))
             except Exception as error:
                 failure = error
             cost = time.perf_counter_ns() - began
             self._events.put(_Ended(worker, order, ran, failure, cost))
+
+    def _run_group(self, runner: JobRunner, group: Group) -> tuple[list[int], Ran]:
+        """The whole group as one job; if that fails, the query that was asked by itself."""
+        try:
+            return group.boxes, runner.run([self._queries[b] for b in group.boxes], group.taken)
+        except Exception:
+            if len(group.boxes) == 1:
+                raise
+            asked = group.boxes[:1]
+            return asked, runner.run([self._queries[asked[0]]], group.taken)
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""

@@ -1,22 +1,25 @@
-"""Runs a query over a range of its streams: read, compute on Spark, stage, commit, deliver.
+"""Runs queries over a range of their streams: read, compute on Spark, stage, commit, deliver.
 
 The order is the guarantee: rows are durable in staging before the one transaction that moves
-the cursors and lists the file, and only then does the file move to its place.
+the cursors and lists the files, and only then do the files move to their places. Queries that
+run together are one Spark job and one transaction.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.sinks import Sink
@@ -32,6 +35,12 @@ class Runnable:
     checked: CheckedQuery
     sink: Sink
     function: Function | None = None
+    #: What its result looks like as Arrow.
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        arrow = to_arrow_schema(self.checked.schema, timezone="UTC")
+        object.__setattr__(self, "schema", plain_schema(arrow))
 
     @property
     def name(self) -> str:
@@ -42,10 +51,9 @@ class Runnable:
 class Ran:
     """What one job did."""
 
-    query: str
-    taken: tuple[Waiting, ...]
-    rows: int
-    #: Time on Spark, and time to make the result durable.
+    #: Result rows of each of its queries.
+    rows: tuple[int, ...]
+    #: Time on Spark, and time to make the results durable.
     work_ns: int
     commit_ns: int
     committed_at_ns: int
@@ -71,65 +79,96 @@ class JobRunner:
         self._store = store
         self._log = log
         self._cursors = cursors
+        self._composites: dict[tuple[str, ...], Composite] = {}
 
-    def run(self, query: Runnable, taken: list[Waiting]) -> Ran:
-        """One job for one query. Raises whatever Spark or the sink raised; nothing is moved."""
+    def run(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> Ran:
+        """One job for queries that are at the same place of the same streams.
+
+        Raises whatever Spark or a sink raised; then nothing has moved.
+        """
         started = time.perf_counter_ns()
-        tables, moves = self._read(query, taken)
-        result = self._compute(query, tables)
+        tables, ranges = self._read(queries[0], taken)
+        if len(queries) == 1:
+            results = [self._compute(queries[0], tables)]
+        else:
+            results = self._compute_together(queries, tables)
         computed = time.perf_counter_ns()
-        job = self._log.new_job()
-        staged = query.sink.stage(job, result)
-        files = self._log.commit(job, moves, [] if staged is None else [staged])
-        committed_at = time.time_ns()
-        for move in moves:
-            self._cursors[move.query, move.stream] = move.new
-        for file in files:
-            query.sink.deliver(file)
-        self._log.mark_delivered([file.id for file in files])
+        committed_at = self._commit(queries, results, ranges)
         return Ran(
-            query=query.name,
-            taken=tuple(taken),
-            rows=result.num_rows,
+            rows=tuple(result.num_rows for result in results),
             work_ns=computed - started,
             commit_ns=time.perf_counter_ns() - computed,
             committed_at_ns=committed_at,
         )
 
     def _read(
-        self, query: Runnable, taken: list[Waiting]
-    ) -> tuple[dict[str, pa.Table], list[CursorMove]]:
+        self, query: Runnable, taken: Sequence[Waiting]
+    ) -> tuple[dict[str, pa.Table], dict[str, tuple[Cursor, Cursor]]]:
         tables: dict[str, pa.Table] = {}
-        moves: list[CursorMove] = []
+        ranges: dict[str, tuple[Cursor, Cursor]] = {}
         for stream in query.checked.reads:
             tuples = sum(w.tuples for w in taken if w.stream == stream)
-            old = self._cursors[query.name, stream]
             if tuples:
+                old = self._cursors[query.name, stream]
                 table, new = self._store.rows(stream, old, tuples)
-                moves.append(CursorMove(query.name, stream, old, new))
+                ranges[stream] = (old, new)
                 tables[stream] = table.drop_columns([ARRIVAL])
             else:
-                tables[stream] = self._empty(stream)
-        return tables, moves
-
-    def _empty(self, stream: str) -> pa.Table:
-        frame = self._session.createDataFrame([], self._schemas[stream])
-        return frame.toArrow()
+                frame = self._session.createDataFrame([], self._schemas[stream])
+                tables[stream] = frame.toArrow()
+        return tables, ranges
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
-        frames = {s: self._frame(s, table) for s, table in tables.items()}
+        frames = {stream: self._frame(stream, table) for stream, table in tables.items()}
         if query.function is not None:
             result = query.function(*(frames[s] for s in query.checked.reads))
         else:
             for stream, frame in frames.items():
-                frame.createOrReplaceTempView(_quoted(stream))
+                frame.createOrReplaceTempView(quoted(stream))
             result = self._session.sql(query.checked.sql or "")
-        return result.toArrow()
+        return result.toArrow().cast(query.schema)
+
+    def _compute_together(
+        self, queries: Sequence[Runnable], tables: Mapping[str, pa.Table]
+    ) -> list[pa.Table]:
+        # One text for one set, whoever was asked: another text makes Spark compile again.
+        ordered = sorted(queries, key=lambda q: q.name)
+        names = tuple(q.name for q in ordered)
+        composite = self._composites.get(names)
+        if composite is None:
+            parts = [q.checked.parts for q in ordered if q.checked.parts is not None]
+            composite = self._composites[names] = Composite(parts)
+        for stream, table in tables.items():
+            self._frame(stream, table).createOrReplaceTempView(quoted(stream))
+        result = self._session.sql(composite.sql).toArrow()
+        cut = dict(zip(names, composite.cut(result, [q.schema for q in ordered]), strict=True))
+        return [cut[q.name] for q in queries]
+
+    def _commit(
+        self,
+        queries: Sequence[Runnable],
+        results: Sequence[pa.Table],
+        ranges: Mapping[str, tuple[Cursor, Cursor]],
+    ) -> int:
+        """Stages, commits and delivers; returns when it was committed."""
+        job = self._log.new_job()
+        staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
+        moves = [
+            CursorMove(q.name, stream, old, new)
+            for q in queries
+            for stream, (old, new) in ranges.items()
+        ]
+        files = self._log.commit(job, moves, [s for s in staged if s is not None])
+        committed_at = time.time_ns()
+        for move in moves:
+            self._cursors[move.query, move.stream] = move.new
+        sinks = {q.name: q.sink for q in queries}
+        for file in files:
+            sinks[file.query].deliver(file)
+        if files:
+            self._log.mark_delivered([file.id for file in files])
+        return committed_at
 
     def _frame(self, stream: str, table: pa.Table) -> DataFrame:
         data: Any = table
         return self._session.createDataFrame(data, self._schemas[stream])
-
-
-def _quoted(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))

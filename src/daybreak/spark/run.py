@@ -89,7 +89,9 @@ class Run:
         workers: int = 2,
         seed: int = 1,
         reset: tuple[str, ...] = (),
+        rider_bound_s: float = 0.1,
     ) -> None:
+        """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
         self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
         self.rundir = RunDirectory.open(run_dir, prepared.name)
@@ -98,12 +100,12 @@ class Run:
         self._failure: BaseException | None = None
         self.changes: list[dict[str, object]] = []
         try:
-            self._open(workers, seed, reset)
+            self._open(workers, seed, reset, rider_bound_s)
         except BaseException:
             self.rundir.close()
             raise
 
-    def _open(self, workers: int, seed: int, reset: tuple[str, ...]) -> None:
+    def _open(self, workers: int, seed: int, reset: tuple[str, ...], rider_bound_s: float) -> None:
         prepared = self.prepared
         self.rundir.name_jvm(_jvm_pid(prepared.spark))
         self.log = CommitLog(self.rundir.state_db)
@@ -111,7 +113,7 @@ class Run:
         self.recovered = recover(self.log, self.sinks)
         self._register(reset)
         network = prepared.network
-        self.state = SystemState(network, workers)
+        self.state = SystemState(network, workers, rides=True)
         self._start_ns = time.time_ns()
         self._monitor = Monitor(network)
         self._recorder = Recorder()
@@ -132,6 +134,7 @@ class Run:
             {s: self.store.end(s).seq for s in prepared.streams},
             self._start_ns,
             self._tidy,
+            rider_bound_s,
         )
         self._loop = Loop(self.state, prepared.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):

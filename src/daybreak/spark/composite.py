@@ -1,0 +1,160 @@
+"""Many filter queries over one stream as one SQL text: one scan, one bit per query.
+
+A query ``SELECT e, ... FROM s WHERE c`` is taken apart once, when it is checked. A group of them
+becomes
+
+    SELECT mask, columns, CASE WHEN mask & bits <> 0 THEN e END, ...
+    FROM (SELECT *, IF(c1, 1, 0) + IF(c2, 2, 0) + ... AS mask FROM s) WHERE mask <> 0
+
+and each query's rows are cut out of the one result by its bit. Plain columns and equal
+expressions are computed once for all. An expression is only computed for rows that one of its
+queries keeps, as in the query itself, where it might fail on others.
+
+Whether taking apart and putting together again means the same is not argued but asked: Spark
+must say that the plan of the rebuilt query gives the same result as that of the original
+(``sameResult``). If not, the query runs by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+#: Bits of one mask column; the sign bit and one more stay free.
+BITS = 62
+#: Beyond about 300 conditions the code Spark generates for one projection exceeds 64 KB.
+MOST = 240
+MASK = "__mask"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A filter query taken apart; expressions are SQL over the bare columns of its stream."""
+
+    stream: str
+    #: None where it keeps every row.
+    condition: str | None
+    #: Name and expression of each result column.
+    columns: tuple[tuple[str, str], ...]
+
+    def sql(self) -> str:
+        """The query put together again: the same plan, down to which columns have an alias."""
+        selected = ", ".join(
+            text if text == _column(name) else f"{text} AS {quoted(name)}"
+            for name, text in self.columns
+        )
+        where = "" if self.condition is None else f" WHERE {self.condition}"
+        return f"SELECT {selected} FROM {quoted(self.stream)}{where}"
+
+
+def take_apart(plan: Any, stream: str) -> Parts | None:
+    """The parts of an analysed ``Project [Filter] stream``; None for any other plan."""
+    if plan.nodeName() != "Project":
+        return None
+    below = plan.child()
+    condition = None
+    if below.nodeName() == "Filter":
+        condition, below = below.condition().sql(), below.child()
+    aliases = []
+    while below.nodeName() == "SubqueryAlias":
+        aliases.append(below.alias())
+        below = below.child()
+    if below.nodeName() != "View" or stream not in aliases:
+        return None
+    listed = plan.projectList()
+    columns = []
+    for i in range(listed.size()):
+        named = listed.apply(i)
+        inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
+        columns.append((named.name(), _bare(inner.sql(), aliases[0])))
+    kept = None if condition is None else _bare(condition, aliases[0])
+    return Parts(stream, kept, tuple(columns))
+
+
+def _bare(text: str, alias: str) -> str:
+    """Drops the qualifier from column names; texts in quotes stay as they are."""
+    pieces = re.split(r"('(?:[^'\\]|\\.|'')*')", text)
+    pattern = re.compile(rf"(?<![\w`.])(?:{re.escape(alias)}|`{re.escape(alias)}`)\.")
+    return "".join(p if i % 2 else pattern.sub("", p) for i, p in enumerate(pieces))
+
+
+class Composite:
+    """A group of filter queries over one stream as one query."""
+
+    def __init__(self, parts: Sequence[Parts]) -> None:
+        assert 2 <= len(parts) <= MOST
+        self._parts = parts
+        #: Result column that holds each expression.
+        self._holder: dict[str, str] = {}
+        self.sql = self._text()
+
+    def _text(self) -> str:
+        masks = [
+            " + ".join(
+                f"IF({part.condition or 'TRUE'}, {1 << bit}L, 0L)"
+                for bit, part in enumerate(self._parts[first : first + BITS])
+            )
+            for first in range(0, len(self._parts), BITS)
+        ]
+        names = [f"{MASK}{i}" for i in range(len(masks))]
+        wanted: dict[str, list[int]] = {}
+        for at, part in enumerate(self._parts):
+            for _, text in part.columns:
+                wanted.setdefault(text, []).append(at)
+        selected = []
+        for i, (text, users) in enumerate(wanted.items()):
+            self._holder[text] = f"__e{i}"
+            value = text if _is_column(text) else f"CASE WHEN {_any(users)} THEN {text} END"
+            selected.append(f"{value} AS __e{i}")
+        inner = ", ".join(f"{m} AS {n}" for m, n in zip(masks, names, strict=True))
+        stream = quoted(self._parts[0].stream)
+        return (
+            f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream}) "
+            f"WHERE {' OR '.join(f'{n} <> 0L' for n in names)}"
+        )
+
+    def cut(self, result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
+        """Each query's own rows, typed as its own result would be."""
+        masks = [
+            result.column(f"{MASK}{i}").to_numpy()
+            for i in range((len(self._parts) + BITS - 1) // BITS)
+        ]
+        found = []
+        for at, (part, schema) in enumerate(zip(self._parts, schemas, strict=True)):
+            rows = np.flatnonzero(masks[at // BITS] & np.int64(1 << at % BITS))
+            held = result.select([self._holder[text] for _, text in part.columns])
+            mine = held.rename_columns([name for name, _ in part.columns])
+            mine = mine.take(pa.array(rows)) if len(rows) < len(result) else mine
+            found.append(mine.cast(schema))
+        return found
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The same columns, all of them nullable: alone or in a group, a result looks the same."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def quoted(name: str) -> str:
+    return "`{}`".format(name.replace("`", "``"))
+
+
+def _column(name: str) -> str:
+    """A column's name as Spark writes it."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quoted(name)
+
+
+def _is_column(text: str) -> bool:
+    return re.fullmatch(r"\w+|`(?:[^`]|``)+`", text) is not None and not text[0].isdigit()
+
+
+def _any(users: Sequence[int]) -> str:
+    """True for rows that one of these queries keeps."""
+    masks: dict[int, int] = {}
+    for at in users:
+        masks[at // BITS] = masks.get(at // BITS, 0) | 1 << at % BITS
+    return " OR ".join(f"({MASK}{i} & {bits}L) <> 0L" for i, bits in masks.items())

@@ -1,0 +1,108 @@
+"""Who runs along: queries that join the job of the one a policy asked for.
+
+Queries of one class over one stream that are filters, and at the same place of the stream, run
+as one job. Riders join while the delay they add to the query that was asked is expected to stay
+within a stated bound, or below what that query costs by itself if that is more. Groups are kept
+stable (same members, same order): a changing set of queries makes Spark compile again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from daybreak.runtime.state import SystemState
+from daybreak.spark.composite import MOST
+from daybreak.spark.jobs import Runnable
+
+#: How much older jobs still count when a new one is learned from.
+MEMORY = 0.98
+
+
+class Costs:
+    """What a job costs: a fixed part, a scan per tuple, and a margin per query that runs along.
+
+    cost = fixed + scan x n + riders x (margin + margin_each x n), by least squares over recent
+    jobs, beginning with plausible figures that a few dozen jobs outweigh.
+    """
+
+    _PRIOR_NS = (50e6, 5e3, 1e6, 100.0)
+
+    def __init__(self) -> None:
+        typical = np.array([1.0, 200.0, 10.0, 2000.0])
+        self._gram = np.diag(1.0 / typical**2)
+        self._moment = self._gram @ np.array(self._PRIOR_NS)
+        self._figures = np.array(self._PRIOR_NS)
+
+    def learn(self, queries: int, tuples: int, cost_ns: int) -> None:
+        riders = queries - 1
+        seen = np.array([1.0, tuples, riders, riders * tuples])
+        seen /= max(1.0, cost_ns)  # relative errors: a slow job must not drown the fast ones
+        self._gram = MEMORY * self._gram + np.outer(seen, seen) * 1e16
+        self._moment = MEMORY * self._moment + seen * 1e16
+        self._figures = np.maximum(np.linalg.solve(self._gram, self._moment), 0.0)
+
+    def margin_ns(self, tuples: int) -> float:
+        """What one more query adds to a job on so many tuples."""
+        return float(self._figures[2] + self._figures[3] * tuples)
+
+    def solo_ns(self, tuples: int) -> float:
+        """What a query costs that runs by itself."""
+        return float(self._figures[0] + self._figures[1] * tuples)
+
+    def shares(self, queries: int, tuples: int, cost_ns: int) -> list[int]:
+        """A job's cost by query, the one that was asked first; they add up to the cost.
+
+        Riders pay their margin, the one that was asked pays the rest.
+        """
+        rider = min(round(self.margin_ns(tuples)), cost_ns // queries)
+        return [cost_ns - rider * (queries - 1), *([rider] * (queries - 1))]
+
+
+class Compositor:
+    """Chooses riders. Used by the loop's thread alone."""
+
+    def __init__(
+        self,
+        state: SystemState,
+        queries: Sequence[Runnable],
+        *,
+        bound_ns: int,
+    ) -> None:
+        self.costs = Costs()
+        #: Boxes that have to run by themselves: a group with them failed.
+        self.alone: set[int] = set()
+        self._state = state
+        self._queries = queries
+        self._bound_ns = bound_ns
+        self._by_stream: dict[str, list[int]] = {}
+        for b, query in enumerate(queries):
+            if query.checked.parts is not None:
+                self._by_stream.setdefault(query.checked.parts.stream, []).append(b)
+
+    def group(self, asked: int, limit: int) -> tuple[list[int], int]:
+        """The boxes to run together, the asked one first, and how many tuples each takes."""
+        members = self._members(asked)
+        pending = self._state.pending  # what is parked shows nothing there
+        mine = pending[asked]
+        # Who is ahead has less waiting. Stop where the nearest one is, to go on together.
+        ahead = [n for b in members if 0 < (n := pending[b]) < mine]
+        take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
+        # Riders may add the bound, or as much again as the query costs by itself.
+        allowed_ns = max(self._bound_ns, self.costs.solo_ns(take))
+        most = min(MOST - 1, int(allowed_ns / max(self.costs.margin_ns(take), 1.0)))
+        riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
+        return [asked, *riders[:most]], take
+
+    def _members(self, asked: int) -> list[int]:
+        """The other filters of the asked one's class and stream, in a fixed order."""
+        parts = self._queries[asked].checked.parts
+        if parts is None or asked in self.alone or not self._bound_ns:
+            return []
+        cls = self._state.query_class
+        return [
+            b
+            for b in self._by_stream[parts.stream]
+            if b != asked and cls[b] == cls[asked] and b not in self.alone
+        ]

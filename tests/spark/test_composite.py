@@ -1,0 +1,107 @@
+"""Compositing: the same rows together as alone, and costs that add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybreak.spark.check import Checker
+from daybreak.spark.composite import BITS, Composite, plain_schema
+from daybreak.spark.compositor import Costs
+from daybreak.spark.generator import KINDS, stations
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READINGS = stations(3, np.arange(400), 1_700_000_000_000_000)
+TOGETHER = [
+    "SELECT * FROM readings",
+    "SELECT reading, station FROM readings WHERE temperature > 20",
+    "SELECT r.reading, r.wind * 2 AS twice FROM readings r WHERE r.wind > 30 AND 'r.x' <> 'y'",
+    "SELECT wind * 2 AS also_twice, upper(concat('r.', station)) AS s FROM readings r",
+    "SELECT reading, 100 / (wind - 7) AS risky FROM readings WHERE wind <> 7",
+    """SELECT reading, CASE WHEN wind > 50 THEN 'storm' END AS note, CAST(NULL AS INT) AS n
+    FROM readings WHERE district IN (1, 2, 3) AND at > TIMESTAMP '2020-01-01 00:00:00'""",
+    """SELECT reading AS `odd name`, named_struct('t', temperature, 'h', humidity) AS both
+    FROM readings WHERE humidity IS NOT NULL""",
+    "SELECT reading FROM readings WHERE false",
+    "SELECT date_trunc('hour', at) AS hour FROM readings WHERE temperature BETWEEN 5 AND 9",
+]
+ALONE = [
+    "SELECT at + INTERVAL 5 MINUTES AS later FROM readings",
+    "SELECT reading FROM (SELECT * FROM readings WHERE wind > 3) WHERE temperature > 3",
+    "SELECT reading, part FROM readings LATERAL VIEW explode(array(1, 2)) t AS part",
+    "SELECT reading FROM readings UNION ALL SELECT reading FROM readings WHERE wind > 3",
+]
+
+
+@pytest.fixture(scope="module")
+def checker(spark: SparkSession) -> Checker:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(KINDS["stations"].schema)
+    assert isinstance(schema, StructType)
+    return Checker(spark, {"readings": schema})
+
+
+@pytest.mark.spark
+def test_queries_run_together_give_the_rows_they_give_alone(
+    spark: SparkSession, checker: Checker
+) -> None:
+    """Repeated until several masks are needed."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    session = spark.newSession()
+    data: Any = READINGS
+    session.createDataFrame(data).createOrReplaceTempView("readings")
+    many = TOGETHER * (BITS // len(TOGETHER) + 2)
+    checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(TOGETHER)]
+    parts = [c.parts for c in checked if c.parts is not None]
+    assert len(parts) == len(TOGETHER), [c.sql for c in checked if c.parts is None]
+    assert len(many) > BITS
+    composite = Composite([parts[i % len(parts)] for i in range(len(many))])
+    schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
+    result = session.sql(composite.sql).toArrow()
+    cut = composite.cut(result, [schemas[i % len(schemas)] for i in range(len(many))])
+    for sql, schema, table in zip(many, schemas * len(many), cut, strict=False):
+        assert table.equals(session.sql(sql).toArrow().cast(schema)), sql
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sql", ALONE)
+def test_what_cannot_be_taken_apart_runs_alone(checker: Checker, sql: str) -> None:
+    assert checker.sql("q", sql).parts is None
+
+
+@settings(deadline=None)
+@given(
+    jobs=st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5000)), min_size=1, max_size=60),
+    queries=st.integers(1, 60),
+    cost_ns=st.integers(0, 10**10),
+)
+def test_shares_of_a_job_add_up_to_its_cost(
+    jobs: list[tuple[int, int]], queries: int, cost_ns: int
+) -> None:
+    costs = Costs()
+    for together, tuples in jobs:
+        costs.learn(together, tuples, 30_000_000 + 2_000 * tuples + 500_000 * together)
+    shares = costs.shares(queries, 100, cost_ns)
+    assert sum(shares) == cost_ns
+    assert min(shares) >= 0
+    assert len(shares) == queries
+
+
+def test_costs_are_learned_from_jobs() -> None:
+    """fixed 30 ms + 2 µs a tuple; each rider 0.5 ms + 0.1 µs a tuple."""
+    costs = Costs()
+    random = np.random.default_rng(1)
+    for _ in range(400):
+        k, n = int(random.integers(0, 40)), int(random.integers(1, 4000))
+        cost = 30e6 + 2e3 * n + k * (5e5 + 100 * n)
+        costs.learn(k + 1, n, round(cost * random.uniform(0.9, 1.1)))
+    assert costs.solo_ns(1000) == pytest.approx(32e6, rel=0.1)
+    assert costs.margin_ns(1000) == pytest.approx(6e5, rel=0.2)
