@@ -90,7 +90,7 @@ def calibrate(spark: SparkSession, out: Path) -> float:
 
 def watch(
     app: daybreak.App, policy: str, seconds: float, folder: Path, fires: list[str]
-) -> RunReport:
+) -> tuple[RunReport, bool]:
     """One run with a live view; half-way through, an operator raises the watches."""
     with app.run(policy, run_dir=folder) as run:
         view = Watch(run, f"wildfire under {policy}")
@@ -106,8 +106,8 @@ def watch(
                 run.change_class_priority("watch", 50)
                 view.note(f"{elapsed:.0f} s: class watch raised from 30 to 50 while it runs")
 
-        view.until(lambda elapsed: elapsed >= seconds, each)
-    return run.report()
+        finished = view.until(lambda elapsed: elapsed >= seconds, each)
+    return run.report(), finished
 
 
 def main() -> int:
@@ -146,7 +146,9 @@ def main() -> int:
                 )
 
         app = application(spark, arrivals, on_fire=on_fire)
-        reports[policy] = watch(app, policy, args.seconds, args.out / policy, fires)
+        reports[policy], finished = watch(app, policy, args.seconds, args.out / policy, fires)
+        if not finished:
+            break
     for policy, report in reports.items():
         to.print(table(class_table(report), title=f"under {policy}"))
     to.print(table(comparison_table(reports), title="the same burst under each"))

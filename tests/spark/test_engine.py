@@ -88,19 +88,24 @@ def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "train"),
+    ("policy", "train", "rider_bound_s"),
     [
-        *((name, i * 150) for i, (name, p) in enumerate(all_policies().items()) if p.on_spark),
-        ("round-robin", 5),
+        *((name, i * 150, 0.1) for i, (name, p) in enumerate(all_policies().items()) if p.on_spark),
+        ("round-robin", 5, 0.1),
+        ("stride", 100, 0.0),
     ],
 )
 def test_every_query_gives_the_rows_of_the_batch(
-    spark: SparkSession, tmp_path: Path, policy: str, train: int
+    spark: SparkSession, tmp_path: Path, policy: str, train: int, rider_bound_s: float
 ) -> None:
+    """With compositing, and without it (a bound of 0)."""
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)
-    with declare(spark, rows).run(chosen, run_dir=tmp_path / "run") as run:
+    app = declare(spark, rows)
+    with app.run(chosen, run_dir=tmp_path / "run", rider_bound_s=rider_bound_s) as run:
         run.drain()
+    jobs = pq.read_table(tmp_path / "run/record/jobs.parquet")
+    assert (max(jobs["together"].to_pylist()) > 1) == (rider_bound_s > 0)
     for everything in ("everything", "all_others"):
         table = run.rows(everything)
         assert table is not None

@@ -13,6 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from daybreak.runtime.report import RunReport
+
 pytestmark = pytest.mark.spark
 
 KILLS = 5
@@ -44,11 +46,11 @@ sink = {{ format = "parquet", path = "out/windy" }}
 """
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     log = (folder / "log.txt").open("ab")
     with log:
         return subprocess.Popen(
-            [sys.executable, "-m", "daybreak", "run", "pipeline.toml", "--until-end", "--json"],
+            [sys.executable, "-m", "daybreak", "run", "pipeline.toml", "--json", *options],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -73,15 +75,30 @@ def kill_at_random(process: subprocess.Popen[bytes], folder: Path, moment: rando
     process.wait()
 
 
+def test_an_interrupt_ends_in_a_report(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    process = start(tmp_path)
+    deadline = time.monotonic() + 120
+    while not delivered(tmp_path, "everything"):
+        assert process.poll() is None, (tmp_path / "log.txt").read_text()
+        assert time.monotonic() < deadline, "it delivers nothing"
+        time.sleep(0.05)  # polls for the first delivery
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == 0, (tmp_path / "log.txt").read_text()
+    report = RunReport.load(tmp_path / "runs/pipeline/record")
+    read = sum(pq.read_table(f).num_rows for f in delivered(tmp_path, "everything"))
+    assert report.by_query()["everything"].count == read > 0
+
+
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_text(PIPELINE)
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     moment = random.Random(seed)
     for _ in range(KILLS):
-        process = start(tmp_path)
+        process = start(tmp_path, "--until-end")
         kill_at_random(process, tmp_path, moment)
-    assert start(tmp_path).wait(timeout=300) == 0, (tmp_path / "log.txt").read_text()
+    assert start(tmp_path, "--until-end").wait(timeout=300) == 0, (tmp_path / "log.txt").read_text()
 
     everything = pq.read_table(tmp_path / "out/everything").to_pylist()
     assert sorted(r["reading"] for r in everything) == list(range(ROWS))

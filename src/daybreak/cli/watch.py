@@ -40,8 +40,11 @@ class Watch:
 
     def until(
         self, over: Callable[[float], bool], each: Callable[[float], None] = lambda _s: None
-    ) -> None:
-        """Shows the run until ``over(elapsed_s)``; calls ``each`` about twice a second."""
+    ) -> bool:
+        """Shows the run until ``over(elapsed_s)``; calls ``each`` about twice a second.
+
+        False if it was told to stop before (Ctrl-C, SIGTERM).
+        """
         with stop_signals() as stopped, self._screen() as show:
             began = time.monotonic()
             while not stopped.is_set() and not over(elapsed := time.monotonic() - began):
@@ -51,6 +54,7 @@ class Watch:
                 stopped.wait(REFRESH_S)
             if stopped.is_set():
                 self.note("stopping: jobs under way end first")
+            return not stopped.is_set()
 
     @contextmanager
     def _screen(self) -> Iterator[Callable[[], None]]:

@@ -27,21 +27,28 @@ class Costs:
     jobs, beginning with plausible figures that a few dozen jobs outweigh.
     """
 
-    _PRIOR_NS = (50e6, 5e3, 1e6, 100.0)
+    _PRIOR_NS = np.array([50e6, 5e3, 1e6, 100.0])
+    _TYPICAL = np.array([1.0, 1000.0, 10.0, 10_000.0])
+    _PRIOR_JOBS = 1.0
 
     def __init__(self) -> None:
-        typical = np.array([1.0, 200.0, 10.0, 2000.0])
-        self._gram = np.diag(1.0 / typical**2)
-        self._moment = self._gram @ np.array(self._PRIOR_NS)
-        self._figures = np.array(self._PRIOR_NS)
+        typical = self._TYPICAL / (self._PRIOR_NS @ self._TYPICAL)
+        # Never forgotten: jobs that are all alike cannot tell the four figures apart.
+        self._prior = np.diag(typical**2) * self._PRIOR_JOBS
+        self._gram = np.zeros((4, 4))
+        self._moment = np.zeros(4)
+        self._figures = self._PRIOR_NS
 
     def learn(self, queries: int, tuples: int, cost_ns: int) -> None:
         riders = queries - 1
-        seen = np.array([1.0, tuples, riders, riders * tuples])
-        seen /= max(1.0, cost_ns)  # relative errors: a slow job must not drown the fast ones
-        self._gram = MEMORY * self._gram + np.outer(seen, seen) * 1e16
-        self._moment = MEMORY * self._moment + seen * 1e16
-        self._figures = np.maximum(np.linalg.solve(self._gram, self._moment), 0.0)
+        # Relative errors: a slow job must not drown the fast ones.
+        seen = np.array([1.0, tuples, riders, riders * tuples]) / max(1.0, cost_ns)
+        self._gram = MEMORY * self._gram + np.outer(seen, seen)
+        self._moment = MEMORY * self._moment + seen
+        scale = self._TYPICAL  # the columns differ by ten orders of magnitude
+        gram = (self._prior + self._gram) * np.outer(scale, scale)
+        scaled = np.linalg.solve(gram, (self._prior @ self._PRIOR_NS + self._moment) * scale)
+        self._figures = np.maximum(scaled * scale, 0.0)
 
     def margin_ns(self, tuples: int) -> float:
         """What one more query adds to a job on so many tuples."""
