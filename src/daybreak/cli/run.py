@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +21,7 @@ from daybreak.report.text import table
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.run import Prepared
+    from daybreak.spark.run import Prepared, Run
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]
@@ -89,11 +91,16 @@ def run(
         to = error_console()
         if running.recovered.delivered:
             to.print(f"recovered {len(running.recovered.delivered)} committed results")
-        if until_end:
-            running.drain()
-        else:
-            watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
-            watch.until(lambda elapsed: duration_s is not None and elapsed >= duration_s)
+        drained = _draining(running) if until_end else None
+        watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
+        watch.until(
+            lambda elapsed: (
+                (duration_s is not None and elapsed >= duration_s)
+                or (drained is not None and drained.done())
+            )
+        )
+        if drained is not None and drained.done():
+            drained.result()  # raises what went wrong
     report = running.report()
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
@@ -110,6 +117,21 @@ def run(
         error_console().print(f"query {name} failed and was parked: {why}", style="red")
     if running.failures:
         raise typer.Exit(1)
+
+
+def _draining(running: Run) -> Future[None]:
+    """Waits for the end of bounded input on a thread of its own, so that Ctrl-C is heard."""
+    outcome: Future[None] = Future()
+
+    def drain() -> None:
+        try:
+            running.drain()
+            outcome.set_result(None)
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=drain, name="drain", daemon=True).start()
+    return outcome
 
 
 def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:

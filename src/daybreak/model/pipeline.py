@@ -29,6 +29,7 @@ from daybreak.model.overheads import OVERHEADS, Overheads
 from daybreak.model.qos import QoSGraph
 from daybreak.model.tables import Document, Table, params_from
 
+DEFAULT_POLICY = "stride"
 #: Cost per tuple assumed in simulation for a query that declares none.
 DEFAULT_COST_US = 50.0
 
@@ -126,7 +127,7 @@ class Pipeline:
     def load(cls, document: Document, folder: Path = Path()) -> Pipeline:
         root = document.table()
         app = root.child("app") or Table(document, ("app",), {})
-        policy = app.get("policy", str) or "round-robin"
+        policy = app.get("policy", str) or DEFAULT_POLICY
         name = app.get("name", str) or Path(document.name).stem
         app.done()
         policy_table = root.child("policy") or Table(document, ("policy",), {})

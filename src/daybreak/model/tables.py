@@ -13,11 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from daybreak.model.errors import ConfigError, suggestion
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 P = TypeVar("P")
+D = TypeVar("D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -128,11 +132,11 @@ _KIND_NAMES: dict[type, str] = {
 }
 
 
-def params_from(table: Table, kind: type[P]) -> P:
+def params_from(table: Table, kind: type[D]) -> D:
     """Fills a dataclass of simple fields (numbers, texts, choices, flags) from a table."""
     hints = get_type_hints(kind)
     values: dict[str, Any] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
+    for field in fields(kind):
         table.known.add(field.name)
         if field.name in table.data:
             values[field.name] = _field(table, field.name, hints[field.name])

@@ -8,6 +8,7 @@ decision.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -152,7 +153,7 @@ class NoParams:
     """For policies that take no parameters."""
 
 
-class BasePolicy:
+class BasePolicy(ABC):
     """Keeps what ``attach`` gives and ignores every event."""
 
     name: ClassVar[str] = ""
@@ -190,8 +191,8 @@ class BasePolicy:
     def on_change(self, change: Change, now_ns: int) -> None:
         pass
 
-    def decide(self, now_ns: int, worker: int) -> Plan | None:
-        raise NotImplementedError
+    @abstractmethod
+    def decide(self, now_ns: int, worker: int) -> Plan | None: ...
 
     def settings(self) -> Mapping[str, Any]:
         """Its parameters, for the run report."""

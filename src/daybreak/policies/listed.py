@@ -7,6 +7,7 @@ runs a decision only takes the next entry.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -97,6 +98,6 @@ class ListPolicy(BasePolicy):
         queue.clear()
         return None
 
+    @abstractmethod
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         """The ``size`` units to run, best first. Must not depend on the set's order."""
-        raise NotImplementedError

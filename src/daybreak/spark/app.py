@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
-from daybreak.model.pipeline import Pipeline, QuerySpec, SinkSpec, StreamSpec
+from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline, QuerySpec, SinkSpec, StreamSpec
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy, make_policy_with
@@ -205,7 +205,7 @@ class App:
         elif self._policy is not None:
             chosen = self._policy()
         else:
-            chosen = make_policy_with("stride")
+            chosen = make_policy_with(DEFAULT_POLICY)
         if not chosen.on_spark:
             usable = [name for name, p in all_policies().items() if p.on_spark]
             raise ConfigError(

@@ -124,7 +124,9 @@ class SparkExecutor:
         self._stopping = threading.Event()
         self._workers = [_Worker() for _ in runners]
         for w, runner in enumerate(runners):
-            thread = threading.Thread(target=self._work, args=(w, runner), name=f"worker-{w}")
+            thread = threading.Thread(
+                target=self._work, args=(w, runner), name=f"worker-{w}", daemon=True
+            )
             self._workers[w].thread = thread
             thread.start()
 

@@ -78,7 +78,9 @@ class GeneratorSource:
         self._on_segment = on_segment
         self._tick_s = tick_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"generator-{self.name}")
+        self._thread = threading.Thread(
+            target=self._run, name=f"generator-{self.name}", daemon=True
+        )
         self._failure: str | None = None
 
     def start(self) -> None:

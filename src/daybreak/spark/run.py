@@ -96,12 +96,14 @@ class Run:
         self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self._sources: list[Source] = []
+        self._stop_threads: list[Callable[[], None]] = []
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
         self.changes: list[dict[str, object]] = []
         try:
             self._open(workers, seed, reset, rider_bound_s)
         except BaseException:
+            self._end_threads()
             self.rundir.close()
             raise
 
@@ -140,8 +142,10 @@ class Run:
         for b, pending in enumerate(self.state.pending):
             if pending:
                 self._loop.arrived(b, pending, self._start_ns)
-        self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop")
+        self._stop_threads.append(self.executor.join)
+        self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop", daemon=True)
         self._thread.start()
+        self._stop_threads.append(self._end_loop)
         self._start_sources()
 
     def _register(self, reset: tuple[str, ...]) -> None:
@@ -189,8 +193,18 @@ class Run:
                     prepared.spark, spec, prepared.folder, self.rundir, self.store,
                     self._on_segment,
                 )  # fmt: skip
-            self._sources.append(source)
             source.start()
+            self._sources.append(source)
+            self._stop_threads.append(source.stop)
+
+    def _end_loop(self) -> None:
+        self.executor.stop()
+        self._thread.join()
+
+    def _end_threads(self) -> None:
+        """Sources first, then the loop, then the workers: the reverse of how they started."""
+        while self._stop_threads:
+            self._stop_threads.pop()()
 
     def _on_segment(self, segment: Segment) -> None:
         self.executor.on_segment(segment)
@@ -295,11 +309,7 @@ class Run:
         """Ends sources, jobs and threads, in this order, and writes the report. Idempotent."""
         if self._report is not None:
             return self._report
-        for source in self._sources:
-            source.stop()
-        self.executor.stop()
-        self._thread.join()
-        self.executor.join()
+        self._end_threads()
         end_ns = time.time_ns() - self._start_ns
         self._report = self._monitor.report(
             self.state, end_ns, self.executor.workers + 1, self._manifest()
@@ -328,6 +338,7 @@ class Run:
             raise self._failure
 
     def _ask(self, make: Callable[[SystemState], Change], **about: object) -> None:
+        self.healthy()
         self.executor.ask(make).result(timeout=30)
         at_s = (time.time_ns() - self._start_ns) / 1e9
         self.changes.append({"at_s": round(at_s, 3), **about})
