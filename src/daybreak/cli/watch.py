@@ -1,4 +1,7 @@
-"""Watches a running application until it is time to stop: a live table, or plain lines."""
+"""Watches a running application until it is time to stop: a live table, or plain lines.
+
+On standard error, so that results can be piped.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rich.live import Live
 
-from daybreak.cli.console import console
+from daybreak.cli.console import error_console
 from daybreak.report.live import live_line, live_table
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ class Watch:
         self._run = run
         self._title = title
         self._notes: list[str] = []
-        self._terminal = sys.stdout.isatty()
-        self._to = console()
+        self._terminal = sys.stderr.isatty()
+        self._to = error_console()
 
     def note(self, text: str) -> None:
         """Something that happened, worth a line."""
