@@ -210,6 +210,39 @@ def test_a_failing_query_is_parked_and_the_rest_goes_on(
     assert run.report().manifest["failures"].keys() == {"broken"}
 
 
+def test_a_sink_that_fails_parks_its_query_and_the_next_start_delivers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The result was committed before: it is neither lost nor computed again."""
+    got: list[tuple[str, list[int]]] = []
+    works = [False]
+
+    def fragile(rows: pa.Table, key: str) -> None:
+        if not works[0]:
+            raise OSError("no space left")
+        got.append((key, rows["reading"].to_pylist()))
+
+    def app() -> App:
+        made = App(spark, name="fragile")
+        made.stream("readings", format="generator", options={"limit": 100})
+        made.query("fragile", sql="SELECT reading FROM readings", sink=fragile)
+        made.query("solid", sql="SELECT reading FROM readings")
+        return made
+
+    with app().run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+    assert run.failures == {"fragile": "OSError: no space left"}
+    solid = run.rows("solid")
+    assert solid is not None
+    assert solid.num_rows == 100
+    works[0] = True
+    with app().run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+    assert not run.failures
+    assert sorted(n for _, rows in got for n in rows) == list(range(100))
+    assert len({key for key, _ in got}) == len(got)
+
+
 def test_a_recorded_run_can_be_replayed_under_another_policy(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -268,12 +268,15 @@ class SparkExecutor:
             state.refine(box, tuples, rows, share)
             name = self._queries[box].name
             self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
+            if name in ran.undelivered:
+                self._park(box, ran.undelivered[name])
         return shares
 
     def _park(self, box: int, failure: Exception) -> None:
         """A query that fails runs no more; what waits for it stays in the log."""
         name = self._queries[box].name
-        self.failures[name] = f"{type(failure).__name__}: {str(failure).strip().splitlines()[0]}"
+        said = (str(failure).strip() or "no message").splitlines()[0]
+        self.failures[name] = f"{type(failure).__name__}: {said}"
         self._show(box)
 
     def _show(self, box: int) -> None:

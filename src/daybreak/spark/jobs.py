@@ -57,6 +57,8 @@ class Ran:
     work_ns: int
     commit_ns: int
     committed_at_ns: int
+    #: Queries whose sink would not take a result that is committed: it stays staged.
+    undelivered: Mapping[str, Exception]
 
 
 class JobRunner:
@@ -93,12 +95,13 @@ class JobRunner:
         else:
             results = self._compute_together(queries, tables)
         computed = time.perf_counter_ns()
-        committed_at = self._commit(queries, results, ranges)
+        committed_at, undelivered = self._commit(queries, results, ranges)
         return Ran(
             rows=tuple(result.num_rows for result in results),
             work_ns=computed - started,
             commit_ns=time.perf_counter_ns() - computed,
             committed_at_ns=committed_at,
+            undelivered=undelivered,
         )
 
     def _read(
@@ -149,8 +152,12 @@ class JobRunner:
         queries: Sequence[Runnable],
         results: Sequence[pa.Table],
         ranges: Mapping[str, tuple[Cursor, Cursor]],
-    ) -> int:
-        """Stages, commits and delivers; returns when it was committed."""
+    ) -> tuple[int, dict[str, Exception]]:
+        """Stages, commits and delivers; returns when it was committed.
+
+        Once committed the job has succeeded, even if a sink then fails: the result is listed,
+        and the next start delivers it.
+        """
         job = self._log.new_job()
         staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
         moves = [
@@ -163,11 +170,17 @@ class JobRunner:
         for move in moves:
             self._cursors[move.query, move.stream] = move.new
         sinks = {q.name: q.sink for q in queries}
+        delivered: list[int] = []
+        failed: dict[str, Exception] = {}
         for file in files:
-            sinks[file.query].deliver(file)
-        if files:
-            self._log.mark_delivered([file.id for file in files])
-        return committed_at
+            try:
+                sinks[file.query].deliver(file)
+                delivered.append(file.id)
+            except Exception as error:
+                failed[file.query] = error
+        if delivered:
+            self._log.mark_delivered(delivered)
+        return committed_at, failed
 
     def _frame(self, stream: str, table: pa.Table) -> DataFrame:
         data: Any = table
