@@ -1,0 +1,18 @@
+"""Refresh planning for mirrors (aurora-thesis, chapter 2 and section 6.2)."""
+
+from daybreak.freshness.limits import Limits, floor_for_age, floor_for_freshness
+from daybreak.freshness.mirror import Mirror, bandwidth_of, freshness, perceived_freshness
+from daybreak.freshness.planner import Plan, curve, plan
+
+__all__ = [
+    "Limits",
+    "Mirror",
+    "Plan",
+    "bandwidth_of",
+    "curve",
+    "floor_for_age",
+    "floor_for_freshness",
+    "freshness",
+    "perceived_freshness",
+    "plan",
+]
