@@ -103,7 +103,6 @@ def allocate(
         np.bincount(index, weights=column, minlength=len(used)) / count
         for column in (mirror.access, mirror.change_rate, mirror.size)
     )
-    # The certificate needs lambda T p/(T s lambda): weights and sizes scale by T, rates do not.
     solved = plan(Mirror.of(rate, access * count, size * count), bandwidth).frequency
     if allocation == "ffa":
         return solved[index]
