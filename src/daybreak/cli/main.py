@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from daybreak.cli import init, policies, report, reproduce, run, simulate
+from daybreak.cli import freshen, init, policies, report, reproduce, run, simulate
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
 from daybreak.version import __version__
@@ -26,6 +26,7 @@ app.command("simulate")(simulate.simulate)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("reproduce")(reproduce.reproduce)
+app.add_typer(freshen.app, name="freshen")
 
 
 def _version(wanted: bool) -> None:

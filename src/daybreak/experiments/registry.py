@@ -11,6 +11,7 @@ from daybreak.model.errors import ConfigError, suggestion
 #: Source text -> the package that holds its experiments.
 SOURCES: dict[str, str] = {
     "aurora": "daybreak.experiments.aurora",
+    "freshening": "daybreak.experiments.freshening",
 }
 
 

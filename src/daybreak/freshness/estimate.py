@@ -20,7 +20,7 @@ _STEPS = 60
 def regular_estimate(visits: ArrayLike, changes: ArrayLike, interval: ArrayLike) -> Floats:
     """Cho and Garcia-Molina's estimator for equal intervals: -log((n - X + 0.5)/(n + 0.5))/tau."""
     n, x = np.asarray(visits, np.float64), np.asarray(changes, np.float64)
-    rate: Floats = -np.log((n - x + 0.5) / (n + 0.5)) / np.asarray(interval, np.float64)
+    rate: Floats = np.log((n + 0.5) / (n - x + 0.5)) / np.asarray(interval, np.float64)
     return rate
 
 
@@ -39,6 +39,12 @@ class Prior:
             raise ConfigError(
                 "prior", f"mean {self.mean}, weight {self.weight}", "give numbers above 0"
             )
+
+    @classmethod
+    def fitted(cls, rates: Floats) -> Prior:
+        """The gamma distribution with the mean and the variance of the rates of known objects."""
+        mean, variance = float(rates.mean()), float(rates.var())
+        return cls(mean, mean * mean / variance if variance > 0 else 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

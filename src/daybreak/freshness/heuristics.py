@@ -20,8 +20,11 @@ ORDERINGS: tuple[str, ...] = get_args(Ordering)
 Allocation = Literal["ffa", "fba"]
 
 
-def order_key(mirror: Mirror, ordering: str) -> Floats:
-    """What a partitioning technique sorts by (section 2.3.1; PFS and SIZE: section 2.5)."""
+def order_key(mirror: Mirror, ordering: str, reference: float = 1.0) -> Floats:
+    """What a partitioning technique sorts by (section 2.3.1; PFS and SIZE: section 2.5).
+
+    ``reference`` is the fixed frequency c of footnote 3, at which PF is taken.
+    """
     if ordering == "p":
         return mirror.access
     if ordering == "lambda":
@@ -31,17 +34,17 @@ def order_key(mirror: Mirror, ordering: str) -> Floats:
     if ordering == "p/lambda":
         with np.errstate(divide="ignore"):
             return np.where(mirror.access > 0, mirror.access / mirror.change_rate, 0.0)
-    # Footnote 3: PF at one refresh per period; PFS spends the same bandwidth on every object.
     if ordering == "pf":
-        return mirror.access * freshness(np.ones(len(mirror)), mirror.change_rate)
+        return mirror.access * freshness(reference, mirror.change_rate)
+    # PFS spends the same bandwidth on every object, not the same frequency.
     if ordering == "pfs":
-        return mirror.access * freshness(1 / mirror.size, mirror.change_rate)
+        return mirror.access * freshness(reference / mirror.size, mirror.change_rate)
     raise ConfigError("partitioning", f"{ordering!r}", suggestion(ordering, ORDERINGS))
 
 
-def partition(mirror: Mirror, ordering: str, partitions: int) -> Ints:
+def partition(mirror: Mirror, ordering: str, partitions: int, reference: float = 1.0) -> Ints:
     """Sorts the objects and cuts them into equal runs; the partition of each object."""
-    rank = np.argsort(order_key(mirror, ordering), kind="stable")
+    rank = np.argsort(order_key(mirror, ordering, reference), kind="stable")
     label = np.empty(len(mirror), np.int64)
     label[rank] = np.arange(len(mirror)) * min(partitions, len(mirror)) // len(mirror)
     return label

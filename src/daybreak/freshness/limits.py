@@ -29,6 +29,8 @@ class Limits:
     #: The group of each object, counted from 0, and the bandwidth each group may use.
     group: Ints | None = None
     group_cap: Floats | None = None
+    #: For messages only; left out, groups go by their numbers.
+    group_names: tuple[str, ...] = ()
 
     def checked(self, mirror: Mirror, bandwidth: float) -> Limits:
         """The same, or ConfigError if no plan within ``bandwidth`` can respect them."""
@@ -54,13 +56,14 @@ class Limits:
             short = needs > group_cap * (1 + _ROUNDING)
             if short.any():
                 which = int(np.argmax(short))
+                name = self.group_names[which] if self.group_names else str(which)
                 raise ConfigError(
                     "limits",
-                    f"the floors of group {which} need {needs[which]:.6g} of bandwidth and its cap "
+                    f"the floors of group {name} need {needs[which]:.6g} of bandwidth and its cap "
                     f"is {group_cap[which]:.6g}",
                     f"give the group at least {needs[which]:.6g}, or lower the floors",
                 )
-        return Limits(floor, cap, group, group_cap)
+        return Limits(floor, cap, group, group_cap, self.group_names)
 
     def _groups(self, n: int) -> tuple[Ints | None, Floats | None]:
         if (self.group is None) != (self.group_cap is None):

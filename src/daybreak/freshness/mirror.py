@@ -55,7 +55,8 @@ class Mirror:
         total = float(weights.sum())
         if not 0 < total < np.inf:
             raise ConfigError(place, f"access sums to {total:g}", "some object must be accessed")
-        return cls(rates, weights / total, sizes)
+        # Adding 0 turns -0.0 into 0.0: a rate of -0.0 would mean an interval of minus infinity.
+        return cls(rates + 0.0, weights / total, sizes)
 
     def __len__(self) -> int:
         return len(self.change_rate)
