@@ -71,14 +71,12 @@ def freshness(frequency: ArrayLike, change_rate: ArrayLike) -> Floats:
 
     (f/lambda)(1 - exp(-lambda/f)); 1 for what never changes, 0 for what is never refreshed.
     """
-    f, rate = np.broadcast_arrays(
-        np.asarray(frequency, dtype=np.float64), np.asarray(change_rate, dtype=np.float64)
-    )
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+    f, rate = np.asarray(frequency, np.float64), np.asarray(change_rate, np.float64)
+    with np.errstate(all="ignore"):
         x = rate / f
         fresh: Floats = -np.expm1(-x) / x
-    # x = 0: never changes, or refreshed so often that lambda/f underflows.
-    return np.where((rate == 0) | (x == 0), 1.0, np.where(f > 0, fresh, 0.0))
+    # 0/0 in ``fresh``: never changes, or refreshed so often that lambda/f underflows.
+    return np.where((rate == 0) | (x == 0), 1.0, fresh)
 
 
 def perceived_freshness(mirror: Mirror, frequency: ArrayLike) -> float:

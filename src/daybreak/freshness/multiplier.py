@@ -1,4 +1,4 @@
-"""Finds the multiplier mu of the core problem, for one budget or for many groups at once.
+"""Finds the multiplier mu of the core problem.
 
 The search runs over the *depth* L = -log(1 - mu/r) of one element, the anchor, rather than over
 mu. Demand is close to a power of the largest r's depth both where bandwidth abounds (mu -> 0)
@@ -9,19 +9,20 @@ out, demand has a cusp in mu but not in that element's own depth: there the anch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from daybreak.freshness.mirror import CHUNK, Bools, Floats, Ints, Mirror
+from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror
 from daybreak.freshness.staleness import solve_staleness
 from daybreak.model.errors import EngineBug
 
-#: The bracket is narrow enough when its ends' demands differ by this share of the budget.
+#: The bracket is narrow enough when its ends' demands differ by this share of the budget ...
 TOLERANCE = 1e-10
 #: ... or when no plan can differ from the ends' combination by more PF than this.
-_NEGLIGIBLE = 1e-15
+NEGLIGIBLE = 1e-14
 _MAX_PASSES = 300
 #: Beyond this depth mu/r differs from 1 in its last digits only.
 _LAST_DIGITS = 30.0
@@ -29,119 +30,118 @@ _LAST_DIGITS = 30.0
 _HISTOGRAM_FROM = 20_000
 _BINS = 4096
 #: The price of what must never be bought; finite, so that 0 times it is 0.
-_NEVER = 1e300
+NEVER = 1e300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """Frequencies an element may take; ``group`` splits the elements over several budgets."""
+    """Frequencies an element may take at least and at most."""
 
     floor: Floats | None = None
     cap: Floats | None = None
-    group: Ints | None = None
-    groups: int = 1
+
+    def clip(self, frequency: Floats) -> Floats:
+        if self.floor is not None:
+            frequency = np.maximum(frequency, self.floor)
+        return frequency if self.cap is None else np.minimum(frequency, self.cap)
+
+
+def loads_and_prices(mirror: Mirror) -> tuple[Floats, Floats]:
+    """s lambda, the bandwidth for one refresh per change; and 1/r, the price of value.
+
+    What is never read or never changes has load 0 and the price `NEVER`: it gets its floor.
+    """
+    load: Floats = mirror.size * mirror.change_rate
+    with np.errstate(all="ignore"):
+        price: Floats = load / mirror.access
+        np.clip(price, 1e-290, NEVER, out=price)
+    worthless = (load == 0) | (mirror.access == 0)
+    price[worthless] = NEVER
+    load[worthless] = 0.0
+    return load, price
 
 
 class Demand:
-    """The bandwidth that elements ask for at a given depth, per group."""
+    """The bandwidth that all elements together ask for, as a function of the anchor's depth."""
 
     def __init__(self, mirror: Mirror, bounds: Bounds) -> None:
         self.bounds = bounds
         self.size = mirror.size
-        #: s lambda: the bandwidth at which an element is refreshed once per change (x = 1).
-        self.load: Floats = mirror.size * mirror.change_rate
-        worthless = (self.load == 0) | (mirror.access == 0)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            #: 1/r; huge for what is never read or never changes: it gets its floor.
-            self.price: Floats = np.clip(self.load / mirror.access, 1e-290, _NEVER)
-        self.price[worthless] = _NEVER
-        self.load[worthless] = 0.0
-        #: The price of each group's anchor; at first its most valuable element.
-        self.anchor = np.full(bounds.groups, _NEVER)
-        if bounds.group is None:
-            self.anchor[0] = self.price.min()
-        else:
-            np.minimum.at(self.anchor, bounds.group, self.price)
+        self.load, self.price = loads_and_prices(mirror)
         self.passes = 0
+        self.move_anchor(float(self.price.min()))
 
-    def multiplier(self, depth: Floats) -> Floats:
+    def move_anchor(self, price: float) -> None:
+        """Depths count from here on for the element(s) of this price."""
+        self.anchor = price
+        self.anchored: Ints = np.flatnonzero(self.price == price)
+
+    def multiplier(self, depth: float) -> float:
         """mu at this depth."""
-        mu: Floats = -np.expm1(-depth) / self.anchor
-        return mu
+        return -math.expm1(-depth) / self.anchor
 
-    def depth(self, multiplier: Floats) -> Floats:
+    def depth(self, multiplier: float) -> float:
         """The inverse of `multiplier`; infinite where the anchor is not worth refreshing."""
-        with np.errstate(divide="ignore"):
-            depth: Floats = -np.log1p(-np.minimum(multiplier * self.anchor, 1.0))
-        return depth
+        share = multiplier * self.anchor
+        return -math.log1p(-share) if share < 1 else math.inf
 
-    def dearest_below(self, limit: Floats) -> Floats:
-        """Each group's largest price below its limit; 0 if there is none."""
-        found = np.zeros(self.bounds.groups)
-        group = self.bounds.group
-        for start in range(0, len(self.price), CHUNK):
-            part = slice(start, start + CHUNK)
-            price = self.price[part]
-            active = price < self._of(limit, part)
-            if group is None:
-                found[0] = max(found[0], np.max(price, where=active, initial=0.0))
-            else:
-                np.maximum.at(found, group[part][active], price[active])
-        return found
+    def dearest_below(self, limit: float) -> float:
+        """The largest price below the limit; 0 if there is none."""
+        parts = (self.price[s : s + CHUNK] for s in range(0, len(self.price), CHUNK))
+        return max(float(np.max(p, where=p < limit, initial=0.0)) for p in parts)
 
-    def __call__(self, depth: Floats) -> tuple[Floats, Floats]:
-        """The groups' demands, and their derivatives by the groups' depths."""
+    def __call__(self, depth: float) -> tuple[float, float]:
+        """The demand, and its derivative by the depth."""
         self.passes += 1
-        use, slope = np.zeros(self.bounds.groups), np.zeros(self.bounds.groups)
-        fade = np.exp(-depth) / self.anchor
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            for part, x, top, share in self._solve(depth):
-                asked = self.load[part] / x
-                # dL/d(depth) = (price/anchor) exp(-depth)/(1 - c), and dx/dL = (1 + x)/x.
-                bend = self.price[part] * self._of(fade, part) / (1 - share)
-                np.copyto(bend, 1.0, where=top)
-                steep = asked * bend * (1 + x) / (x * x)
-                np.copyto(steep, 0.0, where=asked == 0)
+        use = slope = 0.0
+        # dL/d(depth) = (price/anchor) exp(-depth)/(1 - c), and d(1/x)/dL = -(1 + 1/x)/x^2.
+        fade = math.exp(-depth) / self.anchor
+        with np.errstate(all="ignore"):
+            for part, x, share, own in self._solve(depth):
+                pace = 1 / x
+                asked = self.load[part] * pace
+                steep = asked * pace
+                steep *= pace + 1
                 asked = self._clip(part, asked, steep)
-                use += self._sum(part, asked)
-                slope -= self._sum(part, steep)
+                use += float(asked.sum())
+                # The anchor's own L is the depth: its factor is 1, where the quotient is 0/0.
+                slope -= float(steep[own].sum())
+                steep[own] = 0.0
+                np.subtract(1, share, out=share)
+                np.maximum(share, 1e-300, out=share)
+                steep /= share
+                slope -= fade * float(steep @ self.price[part])
         return use, slope
 
-    def frequencies(self, depth: Floats) -> Floats:
+    def frequencies(self, depth: float) -> Floats:
         """Each element's best frequency at this depth, within its bounds."""
         self.passes += 1
         out = np.empty_like(self.load)
-        with np.errstate(under="ignore"):
-            for part, x, _top, _share in self._solve(depth):
+        with np.errstate(all="ignore"):
+            for part, x, _share, _own in self._solve(depth):
                 np.divide(self.load[part], x * self.size[part], out=out[part])
-        return clipped(out, self.bounds)
+        return self.bounds.clip(out)
 
-    def use(self, frequency: Floats) -> Floats:
-        """The bandwidth these frequencies take, per group."""
-        return self._sum(slice(None), self.size * frequency)
+    def extremes(self) -> tuple[Floats, Floats]:
+        """The frequencies at mu = infinity and at mu = 0."""
+        least = self.bounds.clip(np.zeros_like(self.load))
+        return least, self.bounds.clip(np.where(self.load > 0, np.inf, 0.0))
 
-    def _solve(self, depth: Floats) -> Iterator[tuple[slice, Floats, Bools, Floats]]:
-        """Chunk by chunk: x, which elements are as the anchor, and c = mu/r."""
-        mu = self.multiplier(depth)
-        for start in range(0, len(self.price), CHUNK):
+    def _solve(self, depth: float) -> Iterator[tuple[slice, Floats, Floats, Ints]]:
+        """Chunk by chunk: x, c = mu/r, and which elements are the anchor's equals."""
+        mu, n, own = self.multiplier(depth), len(self.price), self.anchored
+        for start in range(0, n, CHUNK):
             part = slice(start, start + CHUNK)
-            price = self.price[part]
-            top = price == self._of(self.anchor, part)
-            share = np.minimum(self._of(mu, part) * price, 1.0)
-            with np.errstate(divide="ignore"):
-                reached = -np.log1p(-share)
-            # Their L is the depth itself: exact where mu has run out of digits.
-            np.copyto(reached, self._of(depth, part), where=top)
-            yield part, solve_staleness(reached), top, share
-
-    def _of(self, per_group: Floats, part: slice) -> Floats:
-        return per_group if self.bounds.group is None else per_group[self.bounds.group[part]]
-
-    def _sum(self, part: slice, values: Floats) -> Floats:
-        group = self.bounds.group
-        if group is None:
-            return np.array([values.sum()])
-        return np.bincount(group[part], values, self.bounds.groups).astype(np.float64)
+            if n > CHUNK:
+                inside = (self.anchored >= start) & (self.anchored < start + CHUNK)
+                own = self.anchored[inside] - start
+            share = mu * self.price[part]
+            np.minimum(share, 1.0, out=share)
+            reached = np.log1p(-share)
+            np.negative(reached, out=reached)
+            # Exact where mu has run out of digits.
+            reached[own] = depth
+            yield part, solve_staleness(reached), share, own
 
     def _clip(self, part: slice, asked: Floats, steep: Floats) -> Floats:
         """The demand within the bounds; where a bound holds, it no longer depends on mu."""
@@ -157,115 +157,109 @@ class Demand:
         return asked
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """Two depths per group: at ``shallow`` the demand is at least the budget, at ``deep`` less."""
+def search(demand: Demand, budget: float, start: float) -> tuple[float, float]:
+    """Two depths that enclose the budget: the first asks for at least it, the second for less.
 
-    shallow: Floats
-    deep: Floats
-
-
-def search(demand: Demand, budget: Floats, start: Floats) -> Bracket:
-    """Encloses every group's budget; each must lie between the floors' and the caps' demand."""
+    The budget must lie between what the floors and what the caps ask for.
+    """
     return _Search(demand, budget, start).run()
 
 
 class _Search:
     """A bracket that narrows: ``shallow`` asks for at least the budget, ``deep`` for less."""
 
-    def __init__(self, demand: Demand, budget: Floats, start: Floats) -> None:
-        groups = demand.bounds.groups
+    def __init__(self, demand: Demand, budget: float, start: float) -> None:
         self.demand, self.budget = demand, budget
         # Off both ends of the scale, where no step has a direction.
-        self.depth = np.clip(start, 1e-100, 1e10)
-        self.shallow, self.deep = np.zeros(groups), np.full(groups, np.inf)
-        self.mu_shallow, self.mu_deep = np.zeros(groups), demand.multiplier(self.deep)
-        self.use_shallow, self.use_deep = np.full(groups, np.inf), np.full(groups, -np.inf)
-        self.checkpoint = np.ones(groups)
+        self.depth = min(max(start, 1e-100), 1e10)
+        self.shallow, self.mu_shallow, self.use_shallow = 0.0, 0.0, math.inf
+        self.deep, self.mu_deep, self.use_deep = math.inf, demand.multiplier(math.inf), -math.inf
+        #: How far off the search was when it was last looked after.
+        self.error = 1.0
 
-    def run(self) -> Bracket:
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            for number in range(1, _MAX_PASSES):
-                use, slope = self.demand(self.depth)
-                over = use >= self.budget
-                self._tighten(use, over)
-                if self._narrow().all():
-                    return Bracket(self.shallow, self.deep)
-                dropped = over & np.isinf(self.depth)
-                self.depth = self._newton(use, slope, over)
-                if number % 3 == 0 or dropped.any():
-                    self._help_crawlers(np.abs(np.log(use / self.budget)), dropped)
-                lost = ~((self.depth > self.shallow) & (self.depth < self.deep))
-                lost &= ~np.isinf(self.depth)
-                self.depth = np.where(lost, self._halfway(), self.depth)
+    def run(self) -> tuple[float, float]:
+        for number in range(1, _MAX_PASSES):
+            use, slope = self.demand(self.depth)
+            over = use >= self.budget
+            self._tighten(use, over)
+            if self._narrow():
+                return self.shallow, self.deep
+            dropped = over and math.isinf(self.depth)
+            following = self._newton(use, slope, over)
+            if number % 3 == 0 or dropped:
+                following = self._help(use, dropped, following)
+            if not (self.shallow < following < self.deep or following == math.inf):
+                following = self._halfway()
+            self.depth = following
         raise EngineBug(f"no multiplier in {_MAX_PASSES} passes: {self.shallow} to {self.deep}")
 
-    def _tighten(self, use: Floats, over: Bools) -> None:
+    def _tighten(self, use: float, over: bool) -> None:
         mu = self.demand.multiplier(self.depth)
-        self.shallow = np.where(over, self.depth, self.shallow)
-        self.mu_shallow = np.where(over, mu, self.mu_shallow)
-        self.use_shallow = np.where(over, use, self.use_shallow)
-        self.deep = np.where(over, self.deep, self.depth)
-        self.mu_deep = np.where(over, self.mu_deep, mu)
-        self.use_deep = np.where(over, self.use_deep, use)
+        if over:
+            self.shallow, self.mu_shallow, self.use_shallow = self.depth, mu, use
+        else:
+            self.deep, self.mu_deep, self.use_deep = self.depth, mu, use
 
-    def _narrow(self) -> Bools:
+    def _narrow(self) -> bool:
         """Whether the convex combination of the ends is as good as exact."""
-        gap = self.use_shallow - self.use_deep
-        loss = (self.mu_deep - self.mu_shallow) * gap
-        narrow = (gap <= TOLERANCE * self.budget) | (loss <= _NEGLIGIBLE)
-        touching = np.isfinite(gap) & (self.deep <= self.shallow * (1 + 1e-15))
-        enough: Bools = narrow | (touching & np.isfinite(self.shallow))
-        return enough
+        apart = self.use_shallow - self.use_deep
+        if math.isinf(apart) or math.isinf(self.shallow):
+            return False
+        loss = (self.mu_deep - self.mu_shallow) * apart
+        touching = self.deep <= self.shallow * (1 + 1e-15)
+        return apart <= TOLERANCE * self.budget or loss <= NEGLIGIBLE or touching
 
-    def _newton(self, use: Floats, slope: Floats, over: Bools) -> Floats:
+    def _newton(self, use: float, slope: float, over: bool) -> float:
         """One step on logarithms, aimed a hair past the budget so that the bracket closes."""
-        aim = self.budget * np.where(over, 1 - TOLERANCE / 4, 1 + TOLERANCE / 4)
-        step = np.log(aim / use) * use / (slope * self.depth)
-        return np.where(np.isinf(self.depth), np.nan, self.depth * np.exp(np.clip(step, -12, 12)))
+        if not (use > 0 and slope < 0 and math.isfinite(use) and math.isfinite(self.depth)):
+            return math.nan
+        aim = self.budget * (1 - TOLERANCE / 4 if over else 1 + TOLERANCE / 4)
+        step = math.log(aim / use) * use / (slope * self.depth)
+        return self.depth * math.exp(min(max(step, -12.0), 12.0))
 
-    def _help_crawlers(self, error: Floats, dropped: Bools) -> None:
+    def _help(self, use: float, dropped: bool, following: float) -> float:
         """Where three steps did not come much nearer: halves the bracket, or moves the anchor.
 
         The r of an element inside the bracket is a cusp. As long as there are any, the bracket
         is halved in mu, at a cusp where one is near (infinite depth of the element there);
         once there are none, the nearest element above is the anchor that makes demand smooth.
         """
-        crawls = (error > self.checkpoint / 16) | dropped
-        self.checkpoint = error
-        if not crawls.any():
-            return
-        middle = np.where(
-            self.mu_shallow > 0, np.sqrt(self.mu_shallow) * np.sqrt(self.mu_deep), self.mu_deep / 64
-        )
-        below = np.where(dropped, self.demand.anchor, np.inf)
-        above = self.demand.dearest_below(np.minimum(1 / middle, below))
-        lowest = self.demand.dearest_below(np.minimum(1 / self.mu_shallow, below))
-        moves = crawls & (above > 0) & (above != self.demand.anchor)
-        self.demand.anchor = np.where(moves, above, self.demand.anchor)
-        # Rounding may drop the new anchor at mu_shallow; a little less depth is as good an end.
-        shallow = np.minimum(self.demand.depth(self.mu_shallow), _LAST_DIGITS)
-        self.shallow = np.where(moves, shallow, self.shallow)
-        self.deep = np.where(moves, self.demand.depth(self.mu_deep), self.deep)
-        halved = np.where(lowest > above, self.demand.depth(middle), np.nan)
-        tried = np.where(moves & (above * self.mu_deep > 1), np.inf, halved)
-        self.depth = np.where(crawls, tried, self.depth)
+        error = abs(math.log(use / self.budget)) if 0 < use < math.inf else math.inf
+        before, self.error = self.error, error
+        if error <= before / 16 and not dropped:
+            return following
+        demand = self.demand
+        middle = math.sqrt(self.mu_shallow) * math.sqrt(self.mu_deep) or self.mu_deep / 64
+        limit = demand.anchor if dropped else math.inf
+        lowest = 1 / self.mu_shallow if self.mu_shallow > 0 else math.inf
+        above = demand.dearest_below(min(1 / middle, limit))
+        lowest = demand.dearest_below(min(lowest, limit))
+        moves = above > 0 and above != demand.anchor
+        if moves:
+            demand.move_anchor(above)
+            # Rounding may drop the anchor at mu_shallow; a little less depth is as good an end.
+            self.shallow = min(demand.depth(self.mu_shallow), _LAST_DIGITS)
+            self.deep = demand.depth(self.mu_deep)
+        if moves and above * self.mu_deep > 1:
+            return math.inf
+        return demand.depth(middle) if lowest > above else math.nan
 
-    def _halfway(self) -> Floats:
-        middle = np.sqrt(self.shallow) * np.sqrt(self.deep)
-        one_sided = np.where(np.isinf(self.deep), self.shallow * 8, self.deep / 8)
-        one_sided = np.where(one_sided > 0, one_sided, 1.0)
-        return np.where((self.shallow > 0) & np.isfinite(self.deep), middle, one_sided)
+    def _halfway(self) -> float:
+        if self.shallow > 0 and math.isfinite(self.deep):
+            return math.sqrt(self.shallow) * math.sqrt(self.deep)
+        if math.isfinite(self.deep):
+            return self.deep / 8
+        return self.shallow * 8 or 1.0
 
 
-def start_depth(mirror: Mirror, demand: Demand, budget: float) -> Floats:
-    """A first guess for one budget: exact if all elements had the same r."""
-    total = float(demand.load.sum())
+def start_depth(mirror: Mirror, demand: Demand, budget: float) -> float:
+    """A first guess: exact if all elements had the same r."""
     if len(demand.load) >= _HISTOGRAM_FROM:
-        return demand.depth(np.array([_histogram_multiplier(mirror, demand, budget)]))
+        return demand.depth(_histogram_multiplier(mirror, demand, budget))
+    total = float(demand.load.sum())
     x = total / budget
-    worth = float(mirror.access[demand.load > 0].sum())
-    return demand.depth(np.array([-np.expm1(np.log1p(x) - x) * worth / total]))
+    worth = float(mirror.access.sum(where=demand.load > 0))
+    return demand.depth(-math.expm1(math.log1p(x) - x) * worth / total)
 
 
 def _histogram_multiplier(mirror: Mirror, demand: Demand, budget: float) -> float:
@@ -279,11 +273,5 @@ def _histogram_multiplier(mirror: Mirror, demand: Demand, budget: float) -> floa
     worth: Floats = np.bincount(index, mirror.access[wanted], _BINS).astype(np.float64)
     binned = Mirror(load, worth, np.ones(_BINS))
     smaller = Demand(binned, Bounds())
-    found = search(smaller, np.array([budget]), start_depth(binned, smaller, budget))
-    return float(smaller.multiplier(found.deep)[0])
-
-
-def clipped(frequency: Floats, bounds: Bounds) -> Floats:
-    if bounds.floor is not None:
-        frequency = np.maximum(frequency, bounds.floor)
-    return frequency if bounds.cap is None else np.minimum(frequency, bounds.cap)
+    _shallow, deep = search(smaller, budget, start_depth(binned, smaller, budget))
+    return smaller.multiplier(deep)

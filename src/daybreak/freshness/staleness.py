@@ -27,14 +27,28 @@ def solve_staleness(depth: Floats) -> Floats:
 
     Infinite depth (an object not worth refreshing) gives infinite x.
     """
+    # In place where it can be: this is where the planner spends its time.
     root = np.sqrt(depth)
-    with np.errstate(invalid="ignore", divide="ignore", under="ignore"):
-        bend = (_M1 / math.sqrt(2)) * root / (1 + _M2 * depth * np.exp(_M3 * root))
-        x: Floats = depth + (2 / _M1) * (1 - 1 / (1 + bend))
-        error = x - np.log1p(x) - depth
-        x -= 2 * error * x * (1 + x) / (2 * x * x - error)
-    if np.isinf(depth).any():
-        x[np.isinf(depth)] = np.inf
+    with np.errstate(all="ignore"):
+        bend = np.exp(_M3 * root)
+        bend *= _M2 * depth
+        bend += 1
+        np.divide(root, bend, out=bend)
+        bend *= _M1 / math.sqrt(2)
+        x: Floats = bend / (1 + bend)
+        x *= 2 / _M1
+        x += depth
+        error = x - np.log1p(x)
+        error -= depth
+        square = x * x
+        # Halley: x - 2 e x (1 + x)/(2 x^2 - e).
+        step = (square + x) * error
+        square *= 2
+        square -= error
+        step /= square
+        step *= 2
+        x -= step
+    x[np.isinf(depth)] = np.inf
     small = depth < _SERIES_BELOW
     if small.any():
         t = math.sqrt(2) * root[small]
