@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -45,9 +46,11 @@ def processor_s(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     return best, result
 
 
-def by_cvxpy(mirror: Mirror, bandwidth: float) -> tuple[np.ndarray, float]:
+def by_cvxpy(mirror: Mirror, bandwidth: float) -> tuple[Any, float]:
     """max sum p/lambda (f - z), z >= f exp(-lambda/f): one exponential cone per object."""
-    import cvxpy as cp
+    import cvxpy
+
+    cp: Any = cvxpy  # typed in part only
 
     n, rate = len(mirror), mirror.change_rate
     f, z = cp.Variable(n), cp.Variable(n)
@@ -61,17 +64,20 @@ def by_cvxpy(mirror: Mirror, bandwidth: float) -> tuple[np.ndarray, float]:
     return solved * (bandwidth / bandwidth_of(mirror, solved)), problem.solver_stats.solve_time
 
 
-def by_scipy(mirror: Mirror, bandwidth: float) -> np.ndarray:
+def by_scipy(mirror: Mirror, bandwidth: float) -> Any:
     """scipy's trust-constr with exact gradient and (diagonal) Hessian."""
     from scipy.optimize import Bounds, LinearConstraint, minimize
     from scipy.sparse import diags_array
 
+    # Its stubs know no sparse Hessian.
+    solver: Any = minimize
+
     p, rate = mirror.access, mirror.change_rate
 
-    def x(f: np.ndarray) -> np.ndarray:
+    def x(f: Any) -> Any:
         return rate / np.maximum(f, 1e-9)
 
-    found = minimize(
+    found = solver(
         lambda f: -float(p @ (-np.expm1(-x(f)) / x(f))),
         np.full(len(mirror), bandwidth / mirror.size.sum()),
         jac=lambda f: -p / rate * -np.expm1(np.log1p(x(f)) - x(f)),
@@ -94,11 +100,11 @@ def small() -> dict[str, Any]:
     for seed in range(1, 11):
         mirror = thesis_mirror(seed)
         plan(mirror, 250)
-        seconds, made = processor_s(lambda m=mirror: plan(m, 250), repeats=20)
+        seconds, made = processor_s(partial(plan, mirror, 250), repeats=20)
         times["exact"].append(seconds)
         best = made.perceived_freshness
         try:
-            seconds, (found, own) = processor_s(lambda m=mirror: by_cvxpy(m, 250), repeats=2)
+            seconds, (found, own) = processor_s(partial(by_cvxpy, mirror, 250), repeats=2)
         except SolverError:
             failed += 1
         else:
@@ -106,7 +112,7 @@ def small() -> dict[str, Any]:
             times["clarabel"].append(own)
             lost["cvxpy"] = max(lost["cvxpy"], best - perceived_freshness(mirror, found))
         if seed <= 3:
-            seconds, found = processor_s(lambda m=mirror: by_scipy(m, 250))
+            seconds, found = processor_s(partial(by_scipy, mirror, 250))
             times["scipy"].append(seconds)
             lost["scipy"] = max(lost["scipy"], best - perceived_freshness(mirror, found))
     middle = {name: median(values) for name, values in times.items()}
@@ -176,8 +182,9 @@ def huge() -> dict[str, Any]:
 
 def through_spark(objects: int) -> dict[str, Any]:
     """The planner on DataFrames, local[2]; peak memory of the JVM by the kernel's count."""
-    from daybreak.spark.freshness import plan_frame, synthetic_objects
     from pyspark.sql import SparkSession
+
+    from daybreak.spark.freshness import plan_frame, synthetic_objects
 
     spark = (
         SparkSession.builder.master("local[2]")

@@ -10,6 +10,7 @@ out, demand has a cusp in mu but not in that element's own depth: there the anch
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -61,20 +62,23 @@ def loads_and_prices(mirror: Mirror) -> tuple[Floats, Floats]:
     return load, price
 
 
-class Demand:
-    """The bandwidth that all elements together ask for, as a function of the anchor's depth."""
+class Anchored(ABC):
+    """A demand for bandwidth as a function of the anchor's depth; what `search` works on."""
 
-    def __init__(self, mirror: Mirror, bounds: Bounds) -> None:
-        self.bounds = bounds
-        self.size = mirror.size
-        self.load, self.price = loads_and_prices(mirror)
-        self.passes = 0
-        self.move_anchor(float(self.price.min()))
+    #: The price, 1/r, of the element whose depth counts.
+    anchor: float
+
+    @abstractmethod
+    def __call__(self, depth: float) -> tuple[float, float]:
+        """The demand at this depth, and its derivative by the depth. Never rises."""
+
+    @abstractmethod
+    def dearest_below(self, limit: float) -> float:
+        """The largest price of an element below the limit; 0 if there is none."""
 
     def move_anchor(self, price: float) -> None:
         """Depths count from here on for the element(s) of this price."""
         self.anchor = price
-        self.anchored: Ints = np.flatnonzero(self.price == price)
 
     def multiplier(self, depth: float) -> float:
         """mu at this depth."""
@@ -85,13 +89,26 @@ class Demand:
         share = multiplier * self.anchor
         return -math.log1p(-share) if share < 1 else math.inf
 
+
+class Demand(Anchored):
+    """The demand of all elements of a mirror together."""
+
+    def __init__(self, mirror: Mirror, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.size = mirror.size
+        self.load, self.price = loads_and_prices(mirror)
+        self.passes = 0
+        self.move_anchor(float(self.price.min()))
+
+    def move_anchor(self, price: float) -> None:
+        super().move_anchor(price)
+        self.anchored: Ints = np.flatnonzero(self.price == price)
+
     def dearest_below(self, limit: float) -> float:
-        """The largest price below the limit; 0 if there is none."""
         parts = (self.price[s : s + CHUNK] for s in range(0, len(self.price), CHUNK))
         return max(float(np.max(p, where=p < limit, initial=0.0)) for p in parts)
 
     def __call__(self, depth: float) -> tuple[float, float]:
-        """The demand, and its derivative by the depth."""
         self.passes += 1
         use = slope = 0.0
         # dL/d(depth) = (price/anchor) exp(-depth)/(1 - c), and d(1/x)/dL = -(1 + 1/x)/x^2.
@@ -157,7 +174,7 @@ class Demand:
         return asked
 
 
-def search(demand: Demand, budget: float, start: float) -> tuple[float, float]:
+def search(demand: Anchored, budget: float, start: float) -> tuple[float, float]:
     """Two depths that enclose the budget: the first asks for at least it, the second for less.
 
     The budget must lie between what the floors and what the caps ask for.
@@ -168,7 +185,7 @@ def search(demand: Demand, budget: float, start: float) -> tuple[float, float]:
 class _Search:
     """A bracket that narrows: ``shallow`` asks for at least the budget, ``deep`` for less."""
 
-    def __init__(self, demand: Demand, budget: float, start: float) -> None:
+    def __init__(self, demand: Anchored, budget: float, start: float) -> None:
         self.demand, self.budget = demand, budget
         # Off both ends of the scale, where no step has a direction.
         self.depth = min(max(start, 1e-100), 1e10)
@@ -271,7 +288,12 @@ def _histogram_multiplier(mirror: Mirror, demand: Demand, budget: float) -> floa
     index = ((position - low) * scale).astype(np.int64)
     load: Floats = np.bincount(index, demand.load[wanted], _BINS).astype(np.float64)
     worth: Floats = np.bincount(index, mirror.access[wanted], _BINS).astype(np.float64)
-    binned = Mirror(load, worth, np.ones(_BINS))
+    return binned_multiplier(load, worth, budget)
+
+
+def binned_multiplier(load: Floats, worth: Floats, budget: float) -> float:
+    """mu if the elements of each bin had the r that the bin has as a whole."""
+    binned = Mirror(load, worth, np.ones(len(load)))
     smaller = Demand(binned, Bounds())
     _shallow, deep = search(smaller, budget, start_depth(binned, smaller, budget))
     return smaller.multiplier(deep)

@@ -16,10 +16,10 @@ import numpy as np
 from daybreak.freshness.mirror import Floats
 
 #: Below this L the difference x - log1p(x) has lost too many digits; the series has not.
-_SERIES_BELOW = 1e-5
+SERIES_BELOW = 1e-5
 # Barry et al. (2000), "Analytical approximations for real values of the Lambert W-function":
 # a start within 0.03 % everywhere, which one Halley step brings to 2e-12.
-_M1, _M2, _M3 = 0.3361, -0.0042, -0.0201
+M1, M2, M3 = 0.3361, -0.0042, -0.0201
 
 
 def solve_staleness(depth: Floats) -> Floats:
@@ -30,13 +30,13 @@ def solve_staleness(depth: Floats) -> Floats:
     # In place where it can be: this is where the planner spends its time.
     root = np.sqrt(depth)
     with np.errstate(all="ignore"):
-        bend = np.exp(_M3 * root)
-        bend *= _M2 * depth
+        bend = np.exp(M3 * root)
+        bend *= M2 * depth
         bend += 1
         np.divide(root, bend, out=bend)
-        bend *= _M1 / math.sqrt(2)
+        bend *= M1 / math.sqrt(2)
         x: Floats = bend / (1 + bend)
-        x *= 2 / _M1
+        x *= 2 / M1
         x += depth
         error = x - np.log1p(x)
         error -= depth
@@ -49,7 +49,7 @@ def solve_staleness(depth: Floats) -> Floats:
         step *= 2
         x -= step
     x[np.isinf(depth)] = np.inf
-    small = depth < _SERIES_BELOW
+    small = depth < SERIES_BELOW
     if small.any():
         t = math.sqrt(2) * root[small]
         x[small] = t * (1 + t * (1 / 3 + t * (1 / 36 + t * (-1 / 270 + t / 4320))))
