@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.keep import keep
 from daybreak.freshness import (
     Limits,
     Plan,
@@ -245,3 +246,6 @@ def simulate_command(
         for f in found
     ]
     console().print(table(rows, "perceived freshness"))
+
+
+app.command("keep")(keep)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
 
 from daybreak.freshness.limits import Limits
 from daybreak.freshness.mirror import Floats, Mirror, freshness
 from daybreak.freshness.planner import Plan
 from daybreak.model.errors import ConfigError, suggestion
 
-#: Column names, and what they mean; only change_rate is needed.
-COLUMNS = ("id", "change_rate", "access", "size", "floor", "cap", "group")
+# pyarrow is imported where it is used: most commands do without.
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +49,10 @@ class MirrorTable:
 
 def read_table(path: Path) -> pa.Table:
     """A CSV (by its ending .csv) or Parquet file."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pa_parquet
+
     try:
         if path.suffix == ".csv":
             return pa_csv.read_csv(path)
@@ -62,6 +64,8 @@ def read_table(path: Path) -> pa.Table:
 
 def read_mirror(path: Path) -> MirrorTable:
     """Columns: change_rate; if there, id, access, size, floor, cap (per period) and group."""
+    import pyarrow as pa
+
     table = read_table(path)
     if "change_rate" not in table.column_names:
         close = suggestion("change_rate", table.column_names)
@@ -78,6 +82,8 @@ def read_mirror(path: Path) -> MirrorTable:
 
 
 def _numbers(table: pa.Table, name: str, place: str) -> Floats | None:
+    import pyarrow as pa
+
     if name not in table.column_names:
         return None
     try:
@@ -91,6 +97,8 @@ def _numbers(table: pa.Table, name: str, place: str) -> Floats | None:
 
 
 def _groups(table: pa.Table) -> tuple[tuple[str, ...], np.ndarray | None]:
+    import pyarrow as pa
+
     if "group" not in table.column_names:
         return (), None
     coded = table["group"].cast(pa.string()).combine_chunks().dictionary_encode()
@@ -100,6 +108,10 @@ def _groups(table: pa.Table) -> tuple[tuple[str, ...], np.ndarray | None]:
 
 def write_plan(path: Path, given: MirrorTable, made: Plan) -> None:
     """id, frequency, interval (in periods), freshness and bandwidth of every object."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pa_parquet
+
     with np.errstate(divide="ignore"):
         interval = 1 / made.frequency
     columns: dict[str, Any] = {

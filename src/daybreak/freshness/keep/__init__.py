@@ -1,0 +1,17 @@
+"""A mirror kept fresh for real: sources, store, and the keeper that follows the plan."""
+
+from daybreak.freshness.keep.config import KeepConfig, read_config
+from daybreak.freshness.keep.keeper import Keeper
+from daybreak.freshness.keep.sources import Fetched, Source, SourceError, make_sources
+from daybreak.freshness.keep.store import Store
+
+__all__ = [
+    "Fetched",
+    "KeepConfig",
+    "Keeper",
+    "Source",
+    "SourceError",
+    "Store",
+    "make_sources",
+    "read_config",
+]
