@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -182,24 +183,15 @@ def huge() -> dict[str, Any]:
 
 def through_spark(objects: int) -> dict[str, Any]:
     """The planner on DataFrames, local[2]; peak memory of the JVM by the kernel's count."""
-    from pyspark.sql import SparkSession
-
     from daybreak.spark.freshness import plan_frame, synthetic_objects
+    from daybreak.spark.session import local_session
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "4g")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = local_session("benchmark", cores=2, extra_conf={"spark.driver.memory": "4g"})
     begin = time.perf_counter()
     made = plan_frame(synthetic_objects(spark, objects), objects / 2)
     seconds = time.perf_counter() - begin
     gateway = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
-    status = open(f"/proc/{gateway}/status").read()  # noqa: PTH123, SIM115
+    status = Path(f"/proc/{gateway}/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     spark.stop()
     return {

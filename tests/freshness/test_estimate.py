@@ -63,7 +63,7 @@ def test_always_changed_stays_finite() -> None:
 
 
 def test_the_exploration_floor_covers_only_the_little_known() -> None:
-    floor = exploration_floor(np.ones(3), np.array([0, 9, 10]), longest=4, trusted=10)
+    floor = exploration_floor(np.array([0, 9, 10]), longest=4, trusted=10)
     assert floor.tolist() == [0.25, 0.25, 0]
 
 

@@ -70,6 +70,9 @@ def test_synthetic_objects_keep_the_gap_small(spark: SparkSession) -> None:
     made = plan_frame(synthetic_objects(spark, 200_000), 100_000)
     assert made.gap < 1e-9
     assert 0.5 < made.perceived_freshness < 1
+    assert made.cached.is_cached
+    made.release()
+    assert not made.cached.is_cached
 
 
 @pytest.mark.parametrize(

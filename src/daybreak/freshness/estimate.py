@@ -113,8 +113,8 @@ def _hazard(z: Floats) -> tuple[Floats, Floats]:
     return np.where(np.isinf(grown), 0.0, h), np.where(np.isinf(grown), 0.0, slope)
 
 
-def exploration_floor(change_rate: Floats, visited: Ints, longest: float, trusted: int) -> Floats:
+def exploration_floor(visited: Ints, longest: float, trusted: int) -> Floats:
     """Floors that keep learning: an object with fewer than ``trusted`` visits is visited at
     least every ``longest`` periods, whatever the plan thinks it is worth.
     """
-    return np.where(visited < trusted, 1 / longest, 0.0) * np.ones_like(change_rate)
+    return np.where(visited < trusted, 1 / longest, 0.0)

@@ -36,14 +36,21 @@ class FramePlan:
     gap: float
     bandwidth: float
     spent: float
+    #: How many aggregations went over all objects.
     passes: int
+    #: What ``frame`` is computed from.
+    cached: DataFrame
+
+    def release(self) -> None:
+        """Frees the cache; ``frame`` still works, but is then computed from the input again."""
+        self.cached.unpersist()
 
 
 def plan_frame(objects: DataFrame, bandwidth: float, start: float | None = None) -> FramePlan:
     """The best plan for objects with columns id, change_rate, access, size.
 
-    ``access`` may be any weights. ``start`` is the multiplier of an earlier plan. The columns are
-    cached while planning and released with `FramePlan.frame`'s ``unpersist`` by Spark itself.
+    ``access`` may be any weights. ``start`` is the multiplier of an earlier plan. The columns it
+    works on stay cached, in memory and on disk, until `FramePlan.release`.
     """
     if not (math.isfinite(bandwidth) and bandwidth > 0):
         raise ConfigError("bandwidth", f"is {bandwidth}", "give a number above 0")
@@ -193,13 +200,14 @@ class _FrameDemand(Anchored):
             bandwidth=bandwidth,
             spent=last["spent"],
             passes=self.passes,
+            cached=self.frame,
         )
 
     def idle(self, bandwidth: float) -> FramePlan:
         """Nothing read ever changes: no refresh helps."""
         frame = self.frame.selectExpr("id", "0D AS frequency", f"{_fresh('0D')} AS freshness")
         pf = self._first(self.frame.selectExpr(f"sum(worth * {_fresh('0D')}) AS pf"))["pf"]
-        return FramePlan(frame, pf, 0.0, 0.0, bandwidth, 0.0, self.passes)
+        return FramePlan(frame, pf, 0.0, 0.0, bandwidth, 0.0, self.passes, self.frame)
 
     def _first(self, frame: DataFrame) -> Any:
         self.passes += 1

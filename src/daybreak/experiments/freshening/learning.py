@@ -44,7 +44,7 @@ def _learn(setting: tuple[int, bool]) -> list[float]:
     visited, rates, multiplier = np.zeros(n, np.int64), np.full(n, prior.mean), 0.0
     shares = []
     for period in range(PERIODS):
-        floor = exploration_floor(rates, visited, longest=8, trusted=3) if explores else None
+        floor = exploration_floor(visited, longest=8, trusted=3) if explores else None
         made = plan(Mirror.of(rates, mirror.access), SYNCS, Limits(floor=floor), multiplier or None)
         multiplier = made.multiplier
         shares.append(perceived_freshness(mirror, made.frequency) / best)

@@ -84,7 +84,7 @@ class Keeper:
         visited = np.bincount(visits.item, minlength=len(rows))
         mirror = Mirror.of(rates, [row.access for row in rows], place="access")
         bandwidth = params.bandwidth * PLANNED_SHARE
-        floor = exploration_floor(rates, visited, params.explore_periods, params.trusted_visits)
+        floor = exploration_floor(visited, params.explore_periods, params.trusted_visits)
         # Learning must not eat more than a third of the bandwidth.
         floor *= min(1.0, bandwidth / 3 / max(float(floor.sum()), 1e-300))
         if params.least_freshness:
