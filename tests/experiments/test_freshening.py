@@ -67,7 +67,7 @@ def test_a_push_delivers_the_mirrors_last_sync() -> None:
 def test_a_queue_without_bursts_or_share_gives_the_plans_freshness() -> None:
     from daybreak.freshness import plan
 
-    mirror, calm = thesis_mirror(1, objects=60), Bursts(0, 1, 1)
+    mirror, calm = thesis_mirror(1, objects=60), Bursts(per_period=0, periods=1)
     seen = simulate_split(
         mirror, 30, 0.0, "value", calm, periods=150, accesses_per_period=400, seed=3
     )

@@ -76,6 +76,12 @@ def test_k_means_helps_and_needs_the_normalisation() -> None:
     assert share(10, normalised=False) < 0.75
 
 
+def test_mirrors_that_never_change_do_not_disturb_the_heuristics() -> None:
+    still = Mirror.of([0.0, 0.0, 0.0], [0.5, 0.0, 0.5])
+    for ordering in ORDERINGS:
+        assert heuristic(still, 5, ordering, 2, 3).tolist() == [0, 0, 0]
+
+
 def test_fba_gives_members_of_a_partition_equal_bandwidth() -> None:
     mirror = Mirror.of([1, 1], [0.5, 0.5], [1, 3])
     label = np.zeros(2, np.int64)

@@ -56,11 +56,12 @@ SCORES: dict[str, Score] = {"lru": lru_score, "lwf": lwf_score, "value": value_s
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Now and then an object changes and is asked for ``factor`` times as often, for a while."""
+    """Now and then an object changes, or is asked for, so many times as often for a while."""
 
     per_period: float
-    factor: float
     periods: float
+    change_factor: float = 1.0
+    access_factor: float = 1.0
 
 
 def simulate_split(
@@ -86,8 +87,14 @@ def simulate_split(
     cuts = np.searchsorted(times, np.arange(slots + 1) * step)
     bursting = _burst_map(len(mirror), slots, step, bursts, np.random.default_rng([seed, 9]))
     for slot in range(slots):
-        boost = np.where(bursting(slot), bursts.factor, 1.0)
-        run.step(slot * step, step, boost, items[cuts[slot] : cuts[slot + 1]])
+        active = bursting(slot)
+        run.step(
+            slot * step,
+            step,
+            np.where(active, bursts.change_factor, 1.0),
+            np.where(active, bursts.access_factor, 1.0),
+            items[cuts[slot] : cuts[slot + 1]],
+        )
     return run.fresh_seen / max(run.seen_total, 1)
 
 
@@ -133,13 +140,16 @@ class _Run:
             change_rate=mirror.change_rate.copy(),
         )
 
-    def step(self, now: float, length: float, boost: Floats, planned: np.ndarray) -> None:
+    def step(
+        self, now: float, length: float, unrest: Floats, rush: Floats, planned: np.ndarray
+    ) -> None:
+        """One slot in which change rates and demand are so many times their usual values."""
         seen, mirror = self.seen, self.mirror
         seen.now = now
         self.fresh &= self.change.random(len(mirror)) >= -np.expm1(
-            -mirror.change_rate * boost * length
+            -mirror.change_rate * unrest * length
         )
-        arrivals = self.access.poisson(mirror.access * boost * self.accesses * length)
+        arrivals = self.access.poisson(mirror.access * rush * self.accesses * length)
         self.seen_total += int(arrivals.sum())
         self.fresh_seen += int(arrivals[self.fresh].sum())
         hit = arrivals > 0

@@ -32,7 +32,7 @@ def order_key(mirror: Mirror, ordering: str, reference: float = 1.0) -> Floats:
     if ordering == "size":
         return mirror.size
     if ordering == "p/lambda":
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(mirror.access > 0, mirror.access / mirror.change_rate, 0.0)
     if ordering == "pf":
         return mirror.access * freshness(reference, mirror.change_rate)
@@ -56,10 +56,10 @@ def refine(mirror: Mirror, label: Ints, iterations: int, normalised: bool = True
     ``normalised=False`` leaves lambda and s as they are, against eq. 2.3: they then drown p,
     whose values are of the order 1/N.
     """
-    scale = (1 / mirror.change_rate.sum(), 1 / mirror.size.sum()) if normalised else (1.0, 1.0)
-    columns = [mirror.access, mirror.change_rate * scale[0]]
-    if np.ptp(mirror.size) > 0:
-        columns.append(mirror.size * scale[1])
+    columns = [mirror.access]
+    for column in (mirror.change_rate, mirror.size):
+        if np.ptp(column) > 0:  # what is the same for all tells nothing
+            columns.append(column / column.sum() if normalised else column)
     points = np.column_stack(columns)
     # Distances keep their order under a common scale; this one keeps their squares in range.
     points /= np.abs(points).max() or 1.0

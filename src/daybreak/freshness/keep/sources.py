@@ -128,7 +128,9 @@ class HttpSource:
         if response.status == 304 and version:
             return Fetched(version, None)
         if response.status != 200:
-            raise SourceError(f"status {response.status}", _retry_after_s(response))
+            moved = response.headers.get("Location")
+            reason = f"status {response.status}" + (f", moved to {moved}" if moved else "")
+            raise SourceError(reason, _retry_after_s(response))
         seen = {"hash": hashlib.sha256(body).hexdigest()}
         for key, header in (("etag", "ETag"), ("modified", "Last-Modified")):
             if value := response.headers.get(header):
