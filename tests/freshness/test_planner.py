@@ -253,3 +253,16 @@ def test_what_makes_no_sense_is_refused(make: object, finding: str) -> None:
     assert callable(make)
     with pytest.raises(ConfigError, match=finding):
         make()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_floors_that_leave_next_to_nothing(seed: int) -> None:
+    """What remains is so scarce that mu is the best object's r to the last digit."""
+    rng = np.random.default_rng(seed)
+    mirror = random_mirror(seed, 20, sigma=6)
+    floor = rng.exponential(1, 20) * (rng.random(20) < 0.3)
+    needed = float(mirror.size @ floor) or 1.0
+    for exponent in range(1, 14):
+        made = plan(mirror, needed * (1 + 10.0**-exponent), Limits(floor=floor))
+        assert made.gap <= 1e-8
+        assert made.spent == pytest.approx(made.bandwidth, rel=1e-9)

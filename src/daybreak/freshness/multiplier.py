@@ -87,7 +87,8 @@ class Anchored(ABC):
     def depth(self, multiplier: float) -> float:
         """The inverse of `multiplier`; infinite where the anchor is not worth refreshing."""
         share = multiplier * self.anchor
-        return -math.log1p(-share) if share < 1 else math.inf
+        # (1/a) a may round to just below 1.
+        return -math.log1p(-share) if share < 1 - 5e-16 else math.inf
 
 
 class Demand(Anchored):

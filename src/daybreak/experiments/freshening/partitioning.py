@@ -25,8 +25,8 @@ MANY = (10, 20, 50, 100, 200, 500, 1000)
 BIG_NOTE = (
     "The exact optimum, which the text could not compute at this size, is the top line. PF at c "
     "refreshes per period lies between p/λ (small c) and p (large c): with the text's c = 1 it is "
-    "a little behind p here, with c = 4 it is ahead. So c does matter. (4 was picked from 0.5, 1, 2, "
-    "4 and 8, tried on another mirror of 100 000 objects.)"
+    "a little behind p here, with c = 4 it is ahead. So c does matter. (4 was picked from 0.5, 1, "
+    "2, 4 and 8, tried on another mirror of 100 000 objects.)"
 )
 
 

@@ -78,8 +78,7 @@ class Keeper:
     def _plan(self, rows: list[Row], now_s: float) -> None:
         params = self.params
         rows = [replace(row, access=self.access.get(row.name, 1.0)) for row in rows]
-        numbers = {row.number: i for i, row in enumerate(rows)}
-        visits = self.store.visits(params.period_s, numbers)
+        visits = self.store.visits(params.period_s)
         rates = estimate_rates(visits, len(rows), Prior(params.prior_rate, params.prior_weight))
         visited = np.bincount(visits.item, minlength=len(rows))
         mirror = Mirror.of(rates, [row.access for row in rows], place="access")

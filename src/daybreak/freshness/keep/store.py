@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -181,12 +181,16 @@ class Store:
     def set_fact(self, name: str, value: float) -> None:
         self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def visits(self, period_s: float, numbers: dict[int, int]) -> Visits:
-        """All visits kept, of the objects numbered so, with times in periods."""
-        found = self.db.execute("SELECT number, elapsed_s, changed FROM visits").fetchall()
-        kept = [(numbers[n], e, c) for n, e, c in found if n in numbers]
-        table: Any = np.array(kept, np.float64).reshape(-1, 3)
-        return Visits.of(table[:, 0].astype(np.int64), table[:, 1] / period_s, table[:, 2] > 0)
+    def visits(self, period_s: float) -> Visits:
+        """All visits kept, with times in periods; objects count in the order of `rows`."""
+        found = self.db.execute(
+            "SELECT place, elapsed_s, changed FROM visits JOIN (SELECT number, "
+            "row_number() OVER (ORDER BY number) - 1 AS place FROM objects WHERE listed) "
+            "USING (number)"
+        )
+        kinds = [("place", np.int64), ("elapsed_s", np.float64), ("changed", np.bool_)]
+        table = np.fromiter(found, np.dtype(kinds))
+        return Visits.of(table["place"], table["elapsed_s"] / period_s, table["changed"])
 
     def forget_visits(self, keep: int) -> None:
         """Only the newest visits of each object count: rates change."""
