@@ -92,7 +92,11 @@ class Anchored(ABC):
 
 
 class Demand(Anchored):
-    """The demand of all elements of a mirror together."""
+    """The demand of all elements of a mirror together, above what their floors take.
+
+    Above the floors, because they may leave a share of the bandwidth so small that it would
+    drown in the rounding of the whole.
+    """
 
     def __init__(self, mirror: Mirror, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -140,6 +144,11 @@ class Demand(Anchored):
                 np.divide(self.load[part], x * self.size[part], out=out[part])
         return self.bounds.clip(out)
 
+    def excess(self, frequency: Floats) -> float:
+        """What these frequencies take above the floors."""
+        floor = self.bounds.floor
+        return float(self.size @ (frequency if floor is None else frequency - floor))
+
     def extremes(self) -> tuple[Floats, Floats]:
         """The frequencies at mu = infinity and at mu = 0."""
         least = self.bounds.clip(np.zeros_like(self.load))
@@ -162,23 +171,23 @@ class Demand(Anchored):
             yield part, solve_staleness(reached), share, own
 
     def _clip(self, part: slice, asked: Floats, steep: Floats) -> Floats:
-        """The demand within the bounds; where a bound holds, it no longer depends on mu."""
+        """The demand above the floor; where a bound holds, it no longer depends on mu."""
         floor, cap = self.bounds.floor, self.bounds.cap
-        if floor is not None:
-            low = floor[part] * self.size[part]
-            np.copyto(steep, 0.0, where=asked < low)
-            asked = np.maximum(asked, low)
         if cap is not None:
             high = cap[part] * self.size[part]
             np.copyto(steep, 0.0, where=asked > high)
             asked = np.minimum(asked, high)
+        if floor is not None:
+            asked = asked - floor[part] * self.size[part]
+            np.copyto(steep, 0.0, where=asked < 0)
+            asked = np.maximum(asked, 0.0)
         return asked
 
 
 def search(demand: Anchored, budget: float, start: float) -> tuple[float, float]:
     """Two depths that enclose the budget: the first asks for at least it, the second for less.
 
-    The budget must lie between what the floors and what the caps ask for.
+    The budget must lie between 0 and what the caps ask for.
     """
     return _Search(demand, budget, start).run()
 

@@ -63,9 +63,9 @@ def plan(
         frequency, multiplier = least, 1 / demand.anchor
         pf = perceived_freshness(mirror, frequency)
     else:
-        cold = bandwidth - floor_use
-        begin = demand.depth(start) if start else start_depth(mirror, demand, cold)
-        frequency, multiplier, pf, gap = _spend(mirror, demand, bandwidth, begin)
+        free = bandwidth - floor_use
+        begin = demand.depth(start) if start else start_depth(mirror, demand, free)
+        frequency, multiplier, pf, gap = _spend(mirror, demand, free, begin)
     spent = bandwidth_of(mirror, frequency)
     if spent > bandwidth * (1 + 1e-9):
         raise EngineBug(f"a plan for {bandwidth!r} of bandwidth spends {spent!r}")
@@ -83,14 +83,14 @@ def curve(mirror: Mirror, bandwidths: Iterable[float]) -> list[Plan]:
 def _spend(
     mirror: Mirror, demand: Demand, budget: float, start: float
 ) -> tuple[Floats, float, float, float]:
-    """Frequencies that use the budget exactly, mu, their PF and the duality gap.
+    """Frequencies that use this much above the floors, mu, their PF and the duality gap.
 
     Between the bracket's ends the plan is their convex combination. Rescaling one end instead
     loses up to a third of PF where a kink of the demand lies inside the bracket.
     """
     shallow, deep = search(demand, budget, start)
     low, high = demand.frequencies(deep), demand.frequencies(shallow)
-    use_low, use_high = bandwidth_of(mirror, low), bandwidth_of(mirror, high)
+    use_low, use_high = demand.excess(low), demand.excess(high)
     share = (budget - use_low) / (use_high - use_low) if use_high > use_low else 0.0
     frequency: Floats = low + share * (high - low)
     pf = perceived_freshness(mirror, frequency)
