@@ -101,11 +101,11 @@ def small() -> dict[str, Any]:
     for seed in range(1, 11):
         mirror = thesis_mirror(seed)
         plan(mirror, 250)
-        seconds, made = processor_s(partial(plan, mirror, 250), repeats=20)
+        seconds, made = processor_s(partial(plan, mirror, 250), repeats=5)
         times["exact"].append(seconds)
         best = made.perceived_freshness
         try:
-            seconds, (found, own) = processor_s(partial(by_cvxpy, mirror, 250), repeats=2)
+            seconds, (found, own) = processor_s(partial(by_cvxpy, mirror, 250), repeats=5)
         except SolverError:
             failed += 1
         else:
@@ -140,7 +140,7 @@ def large() -> dict[str, Any]:
     """500 000 objects: Table 2.3's setup."""
     mirror = thesis_mirror(1, objects=500_000, rate_deviation=2.0)
     exact_s, made = processor_s(lambda: plan(mirror, 250_000), repeats=3)
-    kmeans_s, found = processor_s(lambda: heuristic(mirror, 250_000, "pf", 100, 10))
+    kmeans_s, found = processor_s(lambda: heuristic(mirror, 250_000, "pf", 100, 10), repeats=3)
     plain_s, plain = processor_s(lambda: heuristic(mirror, 250_000, "pf", 100))
     bins_s, binned = processor_s(lambda: ratio_bins(mirror, 250_000))
     pf = perceived_freshness(mirror, found)

@@ -103,6 +103,9 @@ class Demand(Anchored):
         self.size = mirror.size
         self.load, self.price = loads_and_prices(mirror)
         self.passes = 0
+        #: f/lambda at (anchor, depth), kept for small mirrors: the search asks first, and the
+        #: plan needs two of the answers again.
+        self.paces: dict[tuple[float, float], Floats] = {}
         self.move_anchor(float(self.price.min()))
 
     def move_anchor(self, price: float) -> None:
@@ -116,27 +119,31 @@ class Demand(Anchored):
     def __call__(self, depth: float) -> tuple[float, float]:
         self.passes += 1
         use = slope = 0.0
-        # dL/d(depth) = (price/anchor) exp(-depth)/(1 - c), and d(1/x)/dL = -(1 + 1/x)/x^2.
-        fade = math.exp(-depth) / self.anchor
+        # dL/d(depth) = (price/anchor) exp(-depth)/(1 - c), and d(1/x)/dL = -(1 + 1/x)/x^2. For
+        # the anchor 1 - c is exp(-depth), of which 1 - c itself would have lost the digits.
+        decay = max(math.exp(-depth), 1e-300)
         with np.errstate(all="ignore"):
             for part, x, share, own in self._solve(depth):
                 pace = 1 / x
+                if len(self.load) <= CHUNK:
+                    self.paces[self.anchor, depth] = pace
                 asked = self.load[part] * pace
                 steep = asked * pace
                 steep *= pace + 1
                 asked = self._clip(part, asked, steep)
-                use += float(asked.sum())
-                # The anchor's own L is the depth: its factor is 1, where the quotient is 0/0.
-                slope -= float(steep[own].sum())
-                steep[own] = 0.0
+                use += float(np.add.reduce(asked))
                 np.subtract(1, share, out=share)
                 np.maximum(share, 1e-300, out=share)
+                share[own] = decay
                 steep /= share
-                slope -= fade * float(steep @ self.price[part])
-        return use, slope
+                slope -= float(steep @ self.price[part])
+        return use, slope * decay / self.anchor
 
     def frequencies(self, depth: float) -> Floats:
         """Each element's best frequency at this depth, within its bounds."""
+        pace = self.paces.get((self.anchor, depth))
+        if pace is not None:
+            return self.bounds.clip(self.load * pace / self.size)
         self.passes += 1
         out = np.empty_like(self.load)
         with np.errstate(all="ignore"):

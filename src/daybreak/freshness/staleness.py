@@ -49,8 +49,8 @@ def solve_staleness(depth: Floats) -> Floats:
         step *= 2
         x -= step
     x[np.isinf(depth)] = np.inf
-    small = depth < SERIES_BELOW
-    if small.any():
+    if np.minimum.reduce(depth, initial=np.inf) < SERIES_BELOW:
+        small = depth < SERIES_BELOW
         t = math.sqrt(2) * root[small]
         x[small] = t * (1 + t * (1 / 3 + t * (1 / 36 + t * (-1 / 270 + t / 4320))))
     return x
