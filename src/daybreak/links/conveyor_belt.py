@@ -1,0 +1,186 @@
+"""Conveyor belt (section 3.4): a schedule of slots, filled from the latest feasible one.
+
+Slot 0 is the next transfer: slots are counted from the moment the link frees. A newcomer
+scans from the latest slot it could use towards the head, in three passes: empty slots, then
+slots of optional tuples, then slots of lower classes. What it replaces is discarded. The belt
+conserves work: when the link frees, empty head slots are jumped.
+
+The text assumes equal sizes. Here a tuple takes as many neighbouring slots as it needs, and
+with equal sizes every tuple takes exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil, gcd
+from typing import Literal
+
+from daybreak.links.classes import LinkClass
+from daybreak.links.scheduler import Drop, Scheduler
+from daybreak.links.tuples import LinkTuple
+
+#: The largest class takes at most this many slots: finer slots cost time and win little.
+MOST_SLOTS_PER_TUPLE = 16
+
+
+class ConveyorBelt(Scheduler):
+    """O(slots until the longest deadline) per tuple.
+
+    With ``marks="dynamic"`` a tuple is mandatory as long as fewer than m of its window are on
+    the belt or sent, instead of by its place in the window.
+    """
+
+    def __init__(
+        self,
+        classes: Sequence[LinkClass],
+        bandwidth_bytes_per_s: float,
+        *,
+        marks: Literal["static", "dynamic"] = "static",
+        slot_bytes: int | None = None,
+    ) -> None:
+        super().__init__(classes, bandwidth_bytes_per_s)
+        self._dynamic = marks == "dynamic"
+        self._slot_bytes = slot_bytes or _slot_bytes(self.classes)
+        #: The tuple in each slot; one that needs several slots is listed in all of them.
+        self._belt: list[LinkTuple | None] = []
+        #: Dynamic marks: (class, window) -> tuples of it on the belt or sent.
+        self._kept: dict[tuple[int, int], int] = {}
+
+    @property
+    def belt(self) -> tuple[LinkTuple | None, ...]:
+        """The schedule as it stands, head first."""
+        return tuple(self._belt)
+
+    def arrive(self, item: LinkTuple, free_ns: int) -> None:
+        slot_ns = self._slot_bytes * self.ns_per_byte
+        slack_ns = item.deadline_ns - free_ns - item.size_bytes * self.ns_per_byte
+        if slack_ns < 0:
+            self.drop(item, Drop.EXPIRED)
+            return
+        if self._dynamic:
+            item = self._marked(item)
+        latest = int(slack_ns // slot_ns)
+        width = -(-item.size_bytes // self._slot_bytes)
+        if width == 1:
+            self._insert_one(item, latest)
+        else:
+            self._insert_wide(item, latest, width)
+
+    def pick(self, now_ns: int) -> LinkTuple | None:
+        belt, ns_per_byte = self._belt, self.ns_per_byte
+        while belt:
+            head = 0
+            while head < len(belt) and belt[head] is None:
+                head += 1
+            if head == len(belt):
+                belt.clear()
+                return None
+            item = belt[head]
+            assert item is not None
+            del belt[: head + -(-item.size_bytes // self._slot_bytes)]
+            if now_ns + item.size_bytes * ns_per_byte <= item.deadline_ns:
+                return item
+            # Only where the link was held up: at a steady bandwidth every slot is in time.
+            self.drop(item, Drop.EXPIRED)
+        return None
+
+    def clear(self) -> list[LinkTuple]:
+        items: list[LinkTuple] = []
+        for item in self._belt:
+            if item is not None and (not items or items[-1] is not item):
+                items.append(item)
+        self._belt.clear()
+        return items
+
+    def drop(self, item: LinkTuple, reason: Drop) -> None:
+        if self._dynamic:
+            window = (item.cls, item.number // self.classes[item.cls].n)
+            if self._kept.get(window, 0) > 0:
+                self._kept[window] -= 1
+        super().drop(item, reason)
+
+    def _insert_one(self, item: LinkTuple, latest: int) -> None:
+        """All three passes in one scan, for a tuple of one slot."""
+        belt = self._belt
+        if latest >= len(belt):
+            belt.extend([None] * (latest + 1 - len(belt)))
+            belt[latest] = item
+            return
+        mandatory, cls = item.mandatory, item.cls
+        optional_at = lower_at = -1
+        for slot in range(latest, -1, -1):
+            there = belt[slot]
+            if there is None:
+                belt[slot] = item
+                return
+            if mandatory:
+                if not there.mandatory:
+                    if optional_at < 0:
+                        optional_at = slot
+                elif there.cls > cls and lower_at < 0:
+                    lower_at = slot
+        slot = optional_at if optional_at >= 0 else lower_at
+        if slot < 0:
+            self.drop(item, Drop.EVICTED)
+        else:
+            self._place(item, slot, 1)
+
+    def _insert_wide(self, item: LinkTuple, latest: int, width: int) -> None:
+        """One pass after the other, each looking for ``width`` neighbouring slots."""
+        belt = self._belt
+        if latest + width > len(belt):
+            belt.extend([None] * (latest + width - len(belt)))
+        for yields in (_if_empty, _if_optional, _if_lower)[: 3 if item.mandatory else 1]:
+            run = 0
+            for slot in range(latest + width - 1, -1, -1):
+                run = run + 1 if yields(belt[slot], item) else 0
+                if run >= width:
+                    self._place(item, slot, width)
+                    return
+        self.drop(item, Drop.EVICTED)
+
+    def _place(self, item: LinkTuple, slot: int, width: int) -> None:
+        """Puts the tuple into its slots and discards whatever was in any of them."""
+        belt = self._belt
+        for at in range(slot, slot + width):
+            out = belt[at]
+            if out is not None:
+                self._remove(out, at)
+                self.drop(out, Drop.EVICTED)
+        belt[slot : slot + width] = [item] * width
+
+    def _remove(self, item: LinkTuple, near: int) -> None:
+        width = -(-item.size_bytes // self._slot_bytes)
+        for at in range(max(0, near - width + 1), min(len(self._belt), near + width)):
+            if self._belt[at] is item:
+                self._belt[at] = None
+
+    def _marked(self, item: LinkTuple) -> LinkTuple:
+        cls = self.classes[item.cls]
+        window = (item.cls, item.number // cls.n)
+        kept = self._kept.get(window, 0)
+        self._kept[window] = kept + 1
+        if kept == 0:
+            # Windows tumble: those before the last one can receive no newcomer any more.
+            self._kept.pop((item.cls, window[1] - 2), None)
+        return replace(item, mandatory=kept < cls.m)
+
+
+def _if_empty(there: LinkTuple | None, newcomer: LinkTuple) -> bool:
+    del newcomer
+    return there is None
+
+
+def _if_optional(there: LinkTuple | None, newcomer: LinkTuple) -> bool:
+    del newcomer
+    return there is None or not there.mandatory
+
+
+def _if_lower(there: LinkTuple | None, newcomer: LinkTuple) -> bool:
+    return there is None or not there.mandatory or there.cls > newcomer.cls
+
+
+def _slot_bytes(classes: Sequence[LinkClass]) -> int:
+    sizes = [c.size_bytes for c in classes]
+    return max(gcd(*sizes), ceil(max(sizes) / MOST_SLOTS_PER_TUPLE))
