@@ -44,9 +44,7 @@ class Need:
         return self.bytes_per_s / 1000
 
 
-def met_percent(
-    scenario: LinkScenario, seed: int, against: Against = "expected"
-) -> list[float]:
+def met_percent(scenario: LinkScenario, seed: int, against: Against = "expected") -> list[float]:
     """What each class got, as a percentage of its minimum."""
     log = simulate(scenario, seed)
     if against == "actual":

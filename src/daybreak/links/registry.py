@@ -36,7 +36,5 @@ def make_scheduler(
     """A fresh scheduler; ``params`` are the keywords of its class."""
     factory = SCHEDULERS.get(name)
     if factory is None:
-        raise ConfigError(
-            "link", f"scheduler {name!r} is not known", suggestion(name, SCHEDULERS)
-        )
+        raise ConfigError("link", f"scheduler {name!r} is not known", suggestion(name, SCHEDULERS))
     return factory(classes, bandwidth_bytes_per_s, **(params or {}))

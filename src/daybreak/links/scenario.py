@@ -54,9 +54,7 @@ class LinkScenario:
 
 def simulate(scenario: LinkScenario, seed: int) -> LinkLog:
     """Runs the scenario in virtual time. The same seed gives the same run, to the tuple."""
-    arrivals = _traffic(
-        scenario.classes, scenario.duration_s, seed, scenario.marks, scenario.rates
-    )
+    arrivals = _traffic(scenario.classes, scenario.duration_s, seed, scenario.marks, scenario.rates)
     if len(scenario.hops) == 1 and not scenario.cross:
         scheduler = make_scheduler(
             scenario.scheduler, scenario.classes, scenario.bandwidth_bytes_per_s, scenario.params

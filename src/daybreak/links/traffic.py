@@ -64,7 +64,7 @@ def _work(rates: Profile, duration_s: float) -> tuple[list[float], list[float]]:
     """Edges of the profile, and the integral of its factors up to each of them."""
     edges, factors = [0.0], [1.0]
     for start_s, factor in rates:
-        if not 0 <= start_s or (start_s < edges[-1]) or factor < 0:
+        if not (start_s >= edges[-1] and factor >= 0):
             raise ConfigError("profile", f"({start_s}, {factor})", "seconds rise, factors are >= 0")
         if start_s == edges[-1]:
             factors[-1] = factor
