@@ -12,6 +12,7 @@ from daybreak.model.errors import ConfigError, suggestion
 SOURCES: dict[str, str] = {
     "aurora": "daybreak.experiments.aurora",
     "freshening": "daybreak.experiments.freshening",
+    "links": "daybreak.experiments.links",
 }
 
 

@@ -1,0 +1,32 @@
+"""Experiments of "Priority-Based Bandwidth Allocation in Aurora*"."""
+
+from __future__ import annotations
+
+from daybreak.experiments.core import Experiment
+from daybreak.experiments.links import (
+    belts,
+    curves,
+    deadlines,
+    fluctuation,
+    many,
+    minima,
+    moves,
+    nodes,
+    reference,
+    thresholds,
+    windows,
+)
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *belts.EXPERIMENTS,
+    *curves.EXPERIMENTS,
+    *deadlines.EXPERIMENTS,
+    *thresholds.EXPERIMENTS,
+    *nodes.EXPERIMENTS,
+    *windows.EXPERIMENTS,
+    *many.EXPERIMENTS,
+    *moves.EXPERIMENTS,
+    *fluctuation.EXPERIMENTS,
+    *reference.EXPERIMENTS,
+    *minima.EXPERIMENTS,
+)
