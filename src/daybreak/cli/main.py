@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from daybreak.cli import freshen, init, policies, report, reproduce, run, simulate
+from daybreak.cli import freshen, init, link, policies, report, reproduce, run, simulate
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
 from daybreak.version import __version__
@@ -27,6 +27,7 @@ app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(freshen.app, name="freshen")
+app.add_typer(link.app, name="link")
 
 
 def _version(wanted: bool) -> None:

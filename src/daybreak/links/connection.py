@@ -68,12 +68,14 @@ class Connection:
         self._listener = Thread(target=run, name="link-answers", daemon=True)
         self._listener.start()
 
-    def close(self) -> None:
-        """Ends the connection; after a goodbye the answers under way still come in."""
-        if not self.broken and self._listener is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)
+    def say_goodbye(self) -> None:
+        """Ends our half and waits for the answers under way; then the receiver ends its half."""
+        self.send(Frame(Kind.BYE))
+        self._socket.shutdown(socket.SHUT_WR)
+        if self._listener is not None:
             self._listener.join(DEAD_AFTER_S)
+
+    def close(self) -> None:
         with suppress(OSError):  # it may be gone already
             self._socket.shutdown(socket.SHUT_RDWR)
         if self._listener is not None:

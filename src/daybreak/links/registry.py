@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from daybreak.links.classes import LinkClass
@@ -37,4 +38,9 @@ def make_scheduler(
     factory = SCHEDULERS.get(name)
     if factory is None:
         raise ConfigError("link", f"scheduler {name!r} is not known", suggestion(name, SCHEDULERS))
+    known = set(signature(factory).parameters) - {"classes", "bandwidth_bytes_per_s"}
+    for key in params or {}:
+        if key not in known:
+            remedy = suggestion(key, known)
+            raise ConfigError("link", f"scheduler {name!r} has no parameter {key!r}", remedy)
     return factory(classes, bandwidth_bytes_per_s, **(params or {}))

@@ -51,6 +51,24 @@ class LinkScenario:
         """The same on a faster or slower link."""
         return replace(self, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
 
+    def faster(self, factor: float) -> LinkScenario:
+        """The same in less time: rates and bandwidth up, deadlines and duration down."""
+        return replace(
+            self,
+            classes=tuple(
+                replace(
+                    c,
+                    deadline_s=c.deadline_s / factor,
+                    rate_per_s=c.rate_per_s * factor if c.rate_per_s else None,
+                )
+                for c in self.classes
+            ),
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s * factor,
+            duration_s=self.duration_s / factor,
+            rates=tuple((at / factor, by) for at, by in self.rates),
+            bandwidths=tuple((at / factor, by) for at, by in self.bandwidths),
+        )
+
 
 def simulate(scenario: LinkScenario, seed: int) -> LinkLog:
     """Runs the scenario in virtual time. The same seed gives the same run, to the tuple."""

@@ -215,7 +215,7 @@ class LinkSender:
                     self._wake.wait(max(0, until_ns - self._clock_ns()) / NS_PER_S)
                     continue
             connection.send(frame)
-        connection.send(Frame(Kind.BYE))
+        connection.say_goodbye()
 
     def _next_frame(self, now_ns: int, offset_us: int) -> Frame | None:
         """What to send now; None while the link is busy or has nothing to do."""

@@ -76,22 +76,23 @@ def fig5(ctx: Context) -> Outcome:
 
 def fig6(ctx: Context) -> Outcome:
     sweeps = _sweep(ctx, ["static-priority"])
-    sp = sweeps["static-priority"]
-    first = [needs[0].kb_per_s for needs in sp]
+    # At the shortest deadline class 1 mostly expires and class 2 gets the link after all.
+    usual = sweeps["static-priority"][1:]
+    first, both = ([needs[c].kb_per_s for needs in usual] for c in (0, 1))
     claims = [
         Claim(
-            "class 1 is met at a very low bandwidth at every ratio but the shortest",
+            f"class 1 is met at a very low bandwidth, from ratio {RATIOS[1]} on",
             "robust",
             "drawn, no number",
-            f"{min(first):.2f} to {max(first[1:]):.2f} KB/s from ratio {RATIOS[1]} on",
-            max(first[1:]) < 2.0,
+            f"{min(first):.2f} to {max(first):.2f} KB/s",
+            max(first) < 2.0,
         ),
         Claim(
-            "both classes need a lot of bandwidth",
+            f"both classes need a lot of bandwidth, from ratio {RATIOS[1]} on",
             "robust",
-            "drawn, no number; 3.6 KB/s at the default",
-            f"{min(n[1].kb_per_s for n in sp):.2f} to {max(n[1].kb_per_s for n in sp):.2f} KB/s",
-            min(n[1].kb_per_s for n in sp) > 3.3,
+            "drawn; 3.6 KB/s at the default",
+            f"{min(both):.2f} to {max(both):.2f} KB/s",
+            min(both) > 3.3,
         ),
     ]
     return Outcome(claims, _rows(sweeps), partial(_draw, sweeps))
