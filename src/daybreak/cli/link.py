@@ -18,7 +18,7 @@ from daybreak.cli.console import console, error_console, print_json
 from daybreak.links.counters import SenderCounters
 from daybreak.links.files import load_scenario
 from daybreak.links.needs import needs
-from daybreak.links.playback import play
+from daybreak.links.playback import forecast, play
 from daybreak.links.receiver import LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS
 from daybreak.links.scenario import LinkScenario, simulate
@@ -166,15 +166,15 @@ def send(
         else:
             play(chosen, seed, sender, lambda elapsed_s: _live(sender, elapsed_s))
         sender.close(drain_s=max(c.deadline_s for c in chosen.classes) + 1)
-    forecast = None if lines else counts(simulate(chosen, seed), chosen.classes)
+    expected = None if lines else forecast(chosen, seed)
     if as_json:
-        print_json(_sent_json(sender, forecast))
+        print_json(_sent_json(sender, expected))
         return
     heads = ["class", "arrived", "delivered", "expired", "evicted", "left over"]
     rows = [[*heads, "share, %", "simulator, %"]]
     for i, (name, c) in enumerate(sender.counters().items()):
         figures = (c.arrived, c.delivered, c.expired, c.evicted, c.queued + c.in_flight)
-        shares = [f"{100 * c.share:.1f}", f"{100 * forecast[i].share:.1f}" if forecast else ""]
+        shares = [f"{100 * c.share:.1f}", f"{100 * expected[i].share:.1f}" if expected else ""]
         rows.append([name, *map(str, figures), *shares])
     _print(rows, f"{chosen.scheduler}, {chosen.bandwidth_bytes_per_s:g} bytes/s")
 
@@ -226,14 +226,14 @@ def _simulated_json(
     }
 
 
-def _sent_json(sender: LinkSender, forecast: list[ClassCounts] | None) -> dict[str, Any]:
+def _sent_json(sender: LinkSender, expected: list[ClassCounts] | None) -> dict[str, Any]:
     return {
         "reconnects": max(0, sender.reconnects),
         "classes": {
             name: {
                 **c.as_json(),
                 "share": c.share,
-                **({"simulated_share": forecast[i].share} if forecast else {}),
+                **({"simulated_share": expected[i].share} if expected else {}),
             }
             for i, (name, c) in enumerate(sender.counters().items())
         },

@@ -6,8 +6,8 @@ class's deadline, and the others one that a rule derives from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from daybreak.links.classes import LinkClass, ranked
@@ -55,10 +55,19 @@ def run_chain(
     for place, hop in enumerate(hops):
         everyone = ranked([*main, *hop.cross])
         local = [everyone.index(c) for c in main]
-        deadline_ns = _rule(rule, main, hops, place)
+        within_ns, later_ns_per_byte = _rule(rule, main, hops, place)
         here = [
-            _moved(item, local[item.cls], now, deadline_ns(item))
-            for item, now in zip(waiting, at_ns, strict=True)
+            LinkTuple(
+                local[i.cls],
+                i.number,
+                now,
+                i.created_ns + within_ns[i.cls] - int(i.size_bytes * later_ns_per_byte),
+                i.size_bytes,
+                i.mandatory,
+                i.created_ns,
+                i.payload,
+            )
+            for i, now in zip(waiting, at_ns, strict=True)
         ]
         if hop.cross:
             here += _cross(hop, everyone, duration_s, seed + 1000 * place)
@@ -76,31 +85,14 @@ def run_chain(
 
 def _rule(
     rule: DeadlineRule, classes: Sequence[LinkClass], hops: Sequence[Hop], place: int
-) -> Callable[[LinkTuple], int]:
-    """When a tuple's transfer over this hop must have ended."""
+) -> tuple[list[int], float]:
+    """By when a hop must be done: ns per class, less this many ns per byte of the tuple."""
     if rule not in DEADLINE_RULES:
         raise ConfigError("chain", f"deadline rule {rule!r}", suggestion(rule, DEADLINE_RULES))
     share = (place + 1) / len(hops) if rule == "even" else 1.0
-    within_ns = [round(c.deadline_ns * share) for c in classes]
-    later = hops[place + 1 :]
-    if rule != "cost" or not later:
-        return lambda item: item.created_ns + within_ns[item.cls]
+    later = hops[place + 1 :] if rule == "cost" else ()
     ns_per_byte = sum(NS_PER_S / hop.bandwidth_bytes_per_s for hop in later)
-    return lambda item: int(item.created_ns + within_ns[item.cls] - item.size_bytes * ns_per_byte)
-
-
-def _moved(item: LinkTuple, cls: int, arrived_ns: int, deadline_ns: int) -> LinkTuple:
-    """The same tuple at another link."""
-    return LinkTuple(
-        cls,
-        item.number,
-        arrived_ns,
-        deadline_ns,
-        item.size_bytes,
-        item.mandatory,
-        item.created_ns,
-        item.payload,
-    )
+    return [round(c.deadline_ns * share) for c in classes], ns_per_byte
 
 
 def _cross(
@@ -108,7 +100,7 @@ def _cross(
 ) -> list[LinkTuple]:
     rank = [everyone.index(c) for c in ranked(hop.cross)]
     drawn = draw_traffic(hop.cross, duration_s, seed)
-    return [_moved(i, rank[i.cls], i.arrived_ns, i.deadline_ns) for i in drawn]
+    return [replace(item, cls=rank[item.cls]) for item in drawn]
 
 
 def _only_main(log: LinkLog, local: Sequence[int]) -> LinkLog:
@@ -116,7 +108,7 @@ def _only_main(log: LinkLog, local: Sequence[int]) -> LinkLog:
     rank = {there: here for here, there in enumerate(local)}
 
     def back(item: LinkTuple) -> LinkTuple:
-        return _moved(item, rank[item.cls], item.arrived_ns, item.deadline_ns)
+        return replace(item, cls=rank[item.cls])
 
     kept = [i for i, item in enumerate(log.sent) if item.cls in rank]
     return LinkLog(

@@ -1,12 +1,14 @@
-"""Plays a scenario's traffic in real time into a sender."""
+"""Plays a scenario's traffic in real time into a sender, and forecasts what comes of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+from daybreak.links.registry import make_scheduler
 from daybreak.links.scenario import LinkScenario
 from daybreak.links.sender import LinkSender
+from daybreak.links.simulate import ClassCounts, counts, run_link
 from daybreak.links.traffic import draw_traffic
 from daybreak.links.wire import HEADER_BYTES
 from daybreak.model.errors import ConfigError
@@ -39,6 +41,17 @@ def play(
             told = _tell(start_ns, told, on_second)
         payload = bytes(item.size_bytes - HEADER_BYTES)
         sender.offer(scenario.classes[item.cls].name, payload, start_ns + item.arrived_ns)
+
+
+def forecast(scenario: LinkScenario, seed: int) -> list[ClassCounts]:
+    """What the simulator makes of the same arrivals, until the last of them is sent or late."""
+    arrivals = draw_traffic(scenario.classes, scenario.duration_s, seed, rates=scenario.rates)
+    scheduler = make_scheduler(
+        scenario.scheduler, scenario.classes, scenario.bandwidth_bytes_per_s, scenario.params
+    )
+    longest_s = max(c.deadline_s for c in scenario.classes)
+    log = run_link(arrivals, scheduler, scenario.duration_s + longest_s, scenario.bandwidths)
+    return counts(log, scenario.classes)
 
 
 def _tell(start_ns: int, told: int, on_second: Callable[[float], None]) -> int:

@@ -48,7 +48,8 @@ def fig8(ctx: Context) -> Outcome:
             measured[i, j] = max(each) / 1000
             computed[i, j] = threshold_bytes_per_s(_classes(first, second)) / 1000
     off = np.abs(measured / computed - 1)
-    worst = np.unravel_index(int(off.argmax()), off.shape)
+    corner = float(off[0, 0])
+    off[0, 0] = 0.0
     rows = [["m1\\m2", *(f"{m}/10" for m in TENTHS)]]
     for i, first in enumerate(TENTHS):
         rows.append(
@@ -56,11 +57,18 @@ def fig8(ctx: Context) -> Outcome:
         )
     claims = [
         Claim(
-            "the computed threshold is MSF's need for any pair of minima",
+            "the computed threshold is MSF's need for any pair of minima but 1/10 and 1/10",
             "robust",
             "the computation works for any combination",
-            f"at most {off.max():.1%} off, at {worst[0] + 1}/10 and {worst[1] + 1}/10",
-            float(off.max()) < 0.05,
+            f"at most {off.max():.1%} off",
+            float(off.max()) < 0.03,
+        ),
+        Claim(
+            "and for 1/10 and 1/10",
+            "published",
+            "the computation works for any combination",
+            f"{corner:.1%} off",
+            corner < 0.03,
         ),
         Claim(
             "2.5 KB/s at 6/10 for both",
@@ -70,7 +78,10 @@ def fig8(ctx: Context) -> Outcome:
             bool(abs(measured[5, 5] - 2.5) < 0.1),
         ),
     ]
-    note = "Cells: measured (computed) bandwidth in KB/s that MSF needs for both classes."
+    note = (
+        "Cells: measured (computed) bandwidth in KB/s that MSF needs for both classes. At 0.42 "
+        "KB/s one transfer takes 1.2 s of a deadline of 1.4 s, so the link is idle now and then."
+    )
     return Outcome(claims, rows, partial(_draw_grid, measured, computed), [note])
 
 
@@ -79,10 +90,11 @@ def _draw_grid(measured: Floats, computed: Floats, figure: Figure) -> None:
     for axes, values, title in ((both[0], computed, "computed"), (both[1], measured, "measured")):
         for i in range(9):
             axes.plot(TENTHS, values[i], ".-", color=(0.0, 0.1 * i + 0.1, 0.7 - 0.07 * i))
-            axes.annotate(f"{i + 1}/10", (9.1, values[i, 8] - 0.02 * (8 - i)), fontsize=7)
+            axes.annotate(f"{i + 1}/10", (0.95, values[i, 0] + 0.04), fontsize=8)
         axes.set_title(f"{title} (one line per minimum of class 1)", fontsize=10)
         axes.set_xlabel("minimum of class 2, of 10")
-        axes.set_xlim(0.8, 9.9)
+        axes.set_xlim(0.8, 9.2)
+        axes.set_ylim(0, 4.2)
     both[0].set_ylabel("bandwidth MSF needs, KB/s")
 
 
@@ -93,7 +105,7 @@ def _both_met(job: tuple[float, int]) -> bool:
     scenario = LinkScenario(
         scheduler="hybrid", params={"margin": margin}, bandwidth_bytes_per_s=bandwidth
     )
-    return min(met_percent(scenario, seed)) >= 100
+    return min(met_percent(scenario, seed, "actual")) >= 100
 
 
 def section_4_3(ctx: Context) -> Outcome:
@@ -123,16 +135,16 @@ def section_4_3(ctx: Context) -> Outcome:
         Claim(
             "at the bare threshold few single runs meet both classes",
             "robust",
-            "MSF is predictable",
+            "5 % (reference)",
             f"{share[0.0] / len(single):.0%} of {len(single)} runs",
-            share[0.0] < 0.3 * len(single),
+            share[0.0] < 0.15 * len(single),
         ),
         Claim(
             "at +4 % nearly all do",
             "robust",
             "98 % (reference)",
             f"{share[0.04] / len(single):.0%} of {len(single)} runs",
-            share[0.04] > 0.9 * len(single),
+            share[0.04] > 0.95 * len(single),
         ),
         Claim(
             "the hybrid has CB's need for class 1 and close to MSF's for both",
@@ -152,8 +164,8 @@ def section_4_3(ctx: Context) -> Outcome:
     ]
     note = (
         "The lower switch of the three-step hybrid is CB's measured need for class 1, "
-        f"{kb(belt[0])} KB/s; the text gives no formula for it. Between SP's and CB's needs "
-        "class 1 falls short again just above the switch only by chance."
+        f"{kb(belt[0])} KB/s; the text gives no formula for it. Single runs count on their "
+        "actual arrivals."
     )
     return Outcome(claims, rows, notes=[note])
 
