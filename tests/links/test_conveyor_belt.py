@@ -62,11 +62,27 @@ def test_a_wide_tuple_takes_neighbouring_slots_and_evicts_all_in_its_way() -> No
         (1, 100), (0, 150), (0, 150),
     ]  # fmt: skip
     assert [(item.deadline_ns // NS_PER_S, why) for item, why in line.dropped] == [
-        (2, Drop.EVICTED),
         (3, Drop.EVICTED),
+        (2, Drop.EVICTED),
     ]
     assert [line.pick(0), line.pick(NS_PER_S)] != [None, None]
     assert line.belt == ()
+
+
+def test_what_lies_between_two_gaps_slides_to_make_room_for_a_wide_tuple() -> None:
+    line = ConveyorBelt((HIGH, LOW), 100, slot_bytes=100)
+    line.arrive(made(0, 2), 0)
+    assert [s is not None for s in line.belt] == [False, True]
+    line.arrive(made(0, 3, size=200), 0)
+    assert [s.deadline_ns // NS_PER_S for s in line.belt if s] == [2, 3, 3]
+    assert not line.dropped
+
+
+def test_a_wide_tuple_that_stays_is_never_cut_in_two() -> None:
+    line = ConveyorBelt((HIGH, LOW), 100, slot_bytes=100)
+    line.arrive(made(0, 5, size=300), 0)
+    line.arrive(made(0, 4, size=200), 0)  # slots 0 and 1 are free, 2 to 4 are taken
+    assert [s.deadline_ns // NS_PER_S for s in line.belt if s] == [4, 4, 5, 5, 5]
 
 
 def test_evicting_a_wide_tuple_frees_all_its_slots() -> None:

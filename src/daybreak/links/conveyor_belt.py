@@ -5,13 +5,13 @@ scans from the latest slot it could use towards the head, in three passes: empty
 slots of optional tuples, then slots of lower classes. What it replaces is discarded. The belt
 conserves work: when the link frees, empty head slots are jumped.
 
-The text assumes equal sizes. Here a tuple takes as many neighbouring slots as it needs, and
-with equal sizes every tuple takes exactly one.
+The text assumes equal sizes. Here a tuple takes as many neighbouring slots as it needs; with
+equal sizes that is one, and the belt is exactly the text's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, gcd
 from typing import Literal
@@ -20,6 +20,8 @@ from daybreak.links.classes import LinkClass
 from daybreak.links.scheduler import Drop, Scheduler
 from daybreak.links.tuples import LinkTuple
 
+#: Whether what is in a slot yields to a newcomer.
+_Yields = Callable[[LinkTuple | None, LinkTuple], bool]
 #: The largest class takes at most this many slots: finer slots cost time and win little.
 MOST_SLOTS_PER_TUPLE = 16
 
@@ -124,37 +126,51 @@ class ConveyorBelt(Scheduler):
         if slot < 0:
             self.drop(item, Drop.EVICTED)
         else:
-            self._place(item, slot, 1)
+            self._evict(slot)
+            belt[slot] = item
 
     def _insert_wide(self, item: LinkTuple, latest: int, width: int) -> None:
-        """One pass after the other, each looking for ``width`` neighbouring slots."""
-        belt = self._belt
-        if latest + width > len(belt):
-            belt.extend([None] * (latest + width - len(belt)))
+        """One pass after the other, each looking for ``width`` slots before the deadline.
+
+        They need not be neighbours: what lies between them can slide towards the head, where
+        it is in time as well. Without that, wide tuples would find gaps but no room.
+        """
+        belt, end = self._belt, latest + width
+        if end > len(belt):
+            belt.extend([None] * (end - len(belt)))
         for yields in (_if_empty, _if_optional, _if_lower)[: 3 if item.mandatory else 1]:
-            run = 0
-            for slot in range(latest + width - 1, -1, -1):
-                run = run + 1 if yields(belt[slot], item) else 0
-                if run >= width:
-                    self._place(item, slot, width)
-                    return
+            last = self._whole_end(item, end, yields)
+            found = [s for s in range(last - 1, -1, -1) if yields(belt[s], item)][:width]
+            if len(found) == width:
+                for slot in found:
+                    self._evict(slot)
+                kept = [there for there in belt[found[-1] : last] if there is not None]
+                room = last - found[-1] - len(kept) - width
+                belt[found[-1] : last] = [*kept, *[None] * room, *[item] * width]
+                return
         self.drop(item, Drop.EVICTED)
 
-    def _place(self, item: LinkTuple, slot: int, width: int) -> None:
-        """Puts the tuple into its slots and discards whatever was in any of them."""
-        belt = self._belt
-        for at in range(slot, slot + width):
-            out = belt[at]
-            if out is not None:
-                self._remove(out, at)
-                self.drop(out, Drop.EVICTED)
-        belt[slot : slot + width] = [item] * width
+    def _whole_end(self, item: LinkTuple, end: int, yields: _Yields) -> int:
+        """Before a tuple that stays and lies across ``end``: it cannot be cut in two."""
+        across = self._belt[end - 1]
+        if across is None or yields(across, item) or end == len(self._belt):
+            return end
+        if self._belt[end] is not across:
+            return end
+        while end > 0 and self._belt[end - 1] is across:
+            end -= 1
+        return end
 
-    def _remove(self, item: LinkTuple, near: int) -> None:
-        width = -(-item.size_bytes // self._slot_bytes)
-        for at in range(max(0, near - width + 1), min(len(self._belt), near + width)):
-            if self._belt[at] is item:
+    def _evict(self, slot: int) -> None:
+        """Discards the tuple in this slot, if there still is one, with all its slots."""
+        out = self._belt[slot]
+        if out is None:
+            return
+        width = -(-out.size_bytes // self._slot_bytes)
+        for at in range(max(0, slot - width + 1), min(len(self._belt), slot + width)):
+            if self._belt[at] is out:
                 self._belt[at] = None
+        self.drop(out, Drop.EVICTED)
 
     def _marked(self, item: LinkTuple) -> LinkTuple:
         cls = self.classes[item.cls]

@@ -49,12 +49,12 @@ def windows(ctx: Context) -> Outcome:
             bool(abs(msf[0, 0] - 1) < 0.03 and 0.5 < msf[0, 1] < 0.7),
         ),
         Claim(
-            "due-window meets more windows of either class than due, or as many",
+            "at 2.5 KB/s due-window meets more windows of class 1 than due and as many of class 2",
             "robust",
             "not in the text",
             f"{per_window[0, 1]:.0%} and {per_window[1, 1]:.0%} against "
-            f"{due[0, 1]:.0%} and {due[1, 1]:.0%} at 2.5 KB/s",
-            bool((per_window[:, 1] >= due[:, 1] - 0.02).all()),
+            f"{due[0, 1]:.0%} and {due[1, 1]:.0%}",
+            bool(per_window[0, 1] > due[0, 1] + 0.1 and per_window[1, 1] > due[1, 1] - 0.02),
         ),
     ]
     note = "Totals are in per cent of the minimum, windows in per cent of the complete windows."
@@ -69,7 +69,7 @@ def _draw(found: Floats, figure: Figure) -> None:
         axes.set_title(f"class {c + 1}")
         axes.set_xlabel("bandwidth, KB/s")
     both[0].set_ylabel("windows that got their minimum, %")
-    both[1].legend(loc="lower right")
+    both[0].legend(loc="lower right")
 
 
 def marks(ctx: Context) -> Outcome:
