@@ -133,3 +133,10 @@ def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports() 
     assert "line 1: has no tab" in wrong.stderr
     assert serving.returncode == 0
     assert [c["on_time"] for c in json.loads(received)["classes"].values()] == [1, 1]
+
+
+def test_a_sender_without_a_receiver_says_so() -> None:
+    send = daybreak("link", "send", "--to", "127.0.0.1:1", "--faster", "100", "--seconds", "20")
+    result = subprocess.run(send, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no receiver answered at 127.0.0.1:1" in result.stderr

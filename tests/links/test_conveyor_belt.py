@@ -101,3 +101,14 @@ def test_dynamic_marks_make_up_for_a_dropped_tuple() -> None:
     line.arrive(LinkTuple(0, 3, 0, 5 * NS_PER_S, 100), 0)
     marks = {s.number: s.mandatory for s in line.belt if s is not None}
     assert marks == {1: True, 2: True, 3: False}
+
+
+def test_dynamic_marks_survive_a_change_of_bandwidth() -> None:
+    line = ConveyorBelt((HIGH, LOW), 100, marks="dynamic")
+    line.arrive(LinkTuple(0, 0, 0, 5 * NS_PER_S, 100), 0)
+    for _ in range(3):
+        line.retune(100, 0)
+    line.give_back([item for item in [line.pick(0)] if item], 0)
+    assert [s.mandatory for s in line.belt if s] == [True]
+    line.arrive(LinkTuple(0, 1, 0, 5 * NS_PER_S, 100), 0)
+    assert {s.number: s.mandatory for s in line.belt if s} == {0: True, 1: False}

@@ -321,7 +321,7 @@ def test_results_of_queries_reach_a_subscriber_in_the_class_of_their_query() -> 
 def test_addresses() -> None:
     assert parse_address("localhost:80", "--to") == ("localhost", 80)
     assert parse_address("[::1]:80", "--to") == ("::1", 80)
-    for wrong in ("localhost", "localhost:http", "localhost:99999"):
+    for wrong in ("localhost", ":80", "localhost:http", "localhost:99999"):
         with pytest.raises(ConfigError, match="not HOST:PORT"):
             parse_address(wrong, "--to")
     with (

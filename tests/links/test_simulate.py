@@ -179,3 +179,20 @@ def test_names_and_values_of_classes_must_differ() -> None:
 def test_an_unknown_scheduler_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match="did you mean 'fifo'"):
         make_scheduler("fifi", SECTION_4, 2500)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "finding"),
+    [
+        ("due", {"margin": -0.1}, "margin -0.1"),
+        ("hybrid", {"margin": math.nan}, "margin nan"),
+        ("conveyor-belt", {"marks": "dynamik"}, "did you mean 'dynamic'"),
+        ("conveyor-belt", {"slot_bytes": -1}, "slot_bytes -1"),
+        ("fifo", {"margin": 0.1}, "no parameter 'margin'"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(
+    name: str, params: dict[str, object], finding: str
+) -> None:
+    with pytest.raises(ConfigError, match=finding):
+        make_scheduler(name, SECTION_4, 2500, params)

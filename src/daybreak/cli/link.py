@@ -14,7 +14,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.console import console, error_console, print_json, progress
 from daybreak.links.counters import SenderCounters
 from daybreak.links.files import load_scenario
 from daybreak.links.needs import needs
@@ -62,12 +62,15 @@ def simulate_link(
     """
     base = _scenario(scenario, None, bandwidth, seconds)
     records = []
-    for name in _schedulers(scheduler or base.scheduler):
-        params = base.params if name == base.scheduler else {}
-        chosen = replace(base, scheduler=name, params=params)
-        found = counts(simulate(chosen, seed), chosen.classes)
-        needed = [n.bytes_per_s for n in needs(chosen, range(1, 25))] if need else None
-        records.append((name, found, needed))
+    names = _schedulers(scheduler or base.scheduler)
+    with progress("simulating") as report:
+        for done, name in enumerate(names):
+            report(done, len(names))
+            params = base.params if name == base.scheduler else {}
+            chosen = replace(base, scheduler=name, params=params)
+            found = counts(simulate(chosen, seed), chosen.classes)
+            needed = _needs(chosen) if need else None
+            records.append((name, found, needed))
     if as_json:
         print_json(_simulated_json(base, seed, records))
         return
@@ -166,6 +169,10 @@ def send(
         else:
             play(chosen, seed, sender, lambda elapsed_s: _live(sender, elapsed_s))
         sender.close(drain_s=max(c.deadline_s for c in chosen.classes) + 1)
+    if not sender.connected:
+        raise ConfigError(
+            "--to", f"no receiver answered at {to}", "start daybreak link serve there"
+        )
     expected = None if lines else forecast(chosen, seed)
     if as_json:
         print_json(_sent_json(sender, expected))
@@ -202,6 +209,13 @@ def _schedulers(text: str) -> list[str]:
     return names
 
 
+def _needs(scenario: LinkScenario) -> list[float]:
+    """Searches from next to nothing up to twice what all tuples together would take."""
+    most = 2 * sum(c.offered_bytes_per_s for c in scenario.classes)
+    found = needs(scenario, range(1, 25), low_bytes_per_s=most / 50, high_bytes_per_s=most)
+    return [need.bytes_per_s for need in found]
+
+
 def _simulated_json(
     base: LinkScenario,
     seed: int,
@@ -228,7 +242,7 @@ def _simulated_json(
 
 def _sent_json(sender: LinkSender, expected: list[ClassCounts] | None) -> dict[str, Any]:
     return {
-        "reconnects": max(0, sender.reconnects),
+        "reconnects": sender.reconnects,
         "classes": {
             name: {
                 **c.as_json(),

@@ -14,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, gcd
-from typing import Literal
+from typing import Literal, get_args
 
 from daybreak.links.classes import LinkClass
 from daybreak.links.scheduler import Drop, Scheduler
 from daybreak.links.tuples import LinkTuple
+from daybreak.model.errors import ConfigError, suggestion
 
+#: By its place in the window, or by what has become of the window so far.
+Marking = Literal["static", "dynamic"]
+MARKINGS: tuple[str, ...] = get_args(Marking)
 #: Whether what is in a slot yields to a newcomer.
 _Yields = Callable[[LinkTuple | None, LinkTuple], bool]
 #: The largest class takes at most this many slots: finer slots cost time and win little.
@@ -38,10 +42,14 @@ class ConveyorBelt(Scheduler):
         classes: Sequence[LinkClass],
         bandwidth_bytes_per_s: float,
         *,
-        marks: Literal["static", "dynamic"] = "static",
+        marks: Marking = "static",
         slot_bytes: int | None = None,
     ) -> None:
         super().__init__(classes, bandwidth_bytes_per_s)
+        if marks not in MARKINGS:
+            raise ConfigError("conveyor-belt", f"marks {marks!r}", suggestion(marks, MARKINGS))
+        if slot_bytes is not None and slot_bytes < 1:
+            raise ConfigError("conveyor-belt", f"slot_bytes {slot_bytes}", "give at least 1")
         self._dynamic = marks == "dynamic"
         self._slot_bytes = slot_bytes or _slot_bytes(self.classes)
         #: The tuple in each slot; one that needs several slots is listed in all of them.
@@ -64,10 +72,11 @@ class ConveyorBelt(Scheduler):
             item = self._marked(item)
         latest = int(slack_ns // slot_ns)
         width = -(-item.size_bytes // self._slot_bytes)
-        if width == 1:
-            self._insert_one(item, latest)
-        else:
-            self._insert_wide(item, latest, width)
+        insert = self._insert_one if width == 1 else self._insert_wide
+        if not insert(item, latest, width):
+            self.drop(item, Drop.EVICTED)
+        elif self._dynamic:
+            self._count(item, 1)
 
     def pick(self, now_ns: int) -> LinkTuple | None:
         belt, ns_per_byte = self._belt, self.ns_per_byte
@@ -84,7 +93,7 @@ class ConveyorBelt(Scheduler):
             if now_ns + item.size_bytes * ns_per_byte <= item.deadline_ns:
                 return item
             # Only where the link was held up: at a steady bandwidth every slot is in time.
-            self.drop(item, Drop.EXPIRED)
+            self._lose(item, Drop.EXPIRED)
         return None
 
     def clear(self) -> list[LinkTuple]:
@@ -92,30 +101,30 @@ class ConveyorBelt(Scheduler):
         for item in self._belt:
             if item is not None and (not items or items[-1] is not item):
                 items.append(item)
+                self._count(item, -1)
         self._belt.clear()
         return items
 
-    def drop(self, item: LinkTuple, reason: Drop) -> None:
-        if self._dynamic:
-            window = (item.cls, item.number // self.classes[item.cls].n)
-            if self._kept.get(window, 0) > 0:
-                self._kept[window] -= 1
-        super().drop(item, reason)
+    def give_back(self, items: Sequence[LinkTuple], now_ns: int) -> None:
+        for item in items:
+            self._count(item, -1)
+        super().give_back(items, now_ns)
 
-    def _insert_one(self, item: LinkTuple, latest: int) -> None:
+    def _insert_one(self, item: LinkTuple, latest: int, width: int) -> bool:
         """All three passes in one scan, for a tuple of one slot."""
+        del width
         belt = self._belt
         if latest >= len(belt):
             belt.extend([None] * (latest + 1 - len(belt)))
             belt[latest] = item
-            return
+            return True
         mandatory, cls = item.mandatory, item.cls
         optional_at = lower_at = -1
         for slot in range(latest, -1, -1):
             there = belt[slot]
             if there is None:
                 belt[slot] = item
-                return
+                return True
             if mandatory:
                 if not there.mandatory:
                     if optional_at < 0:
@@ -124,12 +133,12 @@ class ConveyorBelt(Scheduler):
                     lower_at = slot
         slot = optional_at if optional_at >= 0 else lower_at
         if slot < 0:
-            self.drop(item, Drop.EVICTED)
-        else:
-            self._evict(slot)
-            belt[slot] = item
+            return False
+        self._evict(slot)
+        belt[slot] = item
+        return True
 
-    def _insert_wide(self, item: LinkTuple, latest: int, width: int) -> None:
+    def _insert_wide(self, item: LinkTuple, latest: int, width: int) -> bool:
         """One pass after the other, each looking for ``width`` slots before the deadline.
 
         They need not be neighbours: what lies between them can slide towards the head, where
@@ -147,8 +156,8 @@ class ConveyorBelt(Scheduler):
                 kept = [there for there in belt[found[-1] : last] if there is not None]
                 room = last - found[-1] - len(kept) - width
                 belt[found[-1] : last] = [*kept, *[None] * room, *[item] * width]
-                return
-        self.drop(item, Drop.EVICTED)
+                return True
+        return False
 
     def _whole_end(self, item: LinkTuple, end: int, yields: _Yields) -> int:
         """Before a tuple that stays and lies across ``end``: it cannot be cut in two."""
@@ -170,17 +179,27 @@ class ConveyorBelt(Scheduler):
         for at in range(max(0, slot - width + 1), min(len(self._belt), slot + width)):
             if self._belt[at] is out:
                 self._belt[at] = None
-        self.drop(out, Drop.EVICTED)
+        self._lose(out, Drop.EVICTED)
+
+    def _lose(self, item: LinkTuple, reason: Drop) -> None:
+        """Drops a tuple that was on the belt."""
+        self._count(item, -1)
+        self.drop(item, reason)
 
     def _marked(self, item: LinkTuple) -> LinkTuple:
         cls = self.classes[item.cls]
-        window = (item.cls, item.number // cls.n)
-        kept = self._kept.get(window, 0)
-        self._kept[window] = kept + 1
-        if kept == 0:
-            # Windows tumble: those before the last one can receive no newcomer any more.
-            self._kept.pop((item.cls, window[1] - 2), None)
+        kept = self._kept.get((item.cls, item.number // cls.n), 0)
         return replace(item, mandatory=kept < cls.m)
+
+    def _count(self, item: LinkTuple, change: int) -> None:
+        """Dynamic marks: one more or less of its window is on the belt or sent."""
+        if not self._dynamic:
+            return
+        cls, window = item.cls, item.number // self.classes[item.cls].n
+        kept = self._kept.get((cls, window), 0) + change
+        self._kept[cls, window] = max(0, kept)
+        # Windows tumble: those before the last one can receive no newcomer any more.
+        self._kept.pop((cls, window - 2), None)
 
 
 def _if_empty(there: LinkTuple | None, newcomer: LinkTuple) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from daybreak.links.classes import LinkClass
 from daybreak.links.scheduler import Drop, Scheduler
 from daybreak.links.tuples import LinkTuple
+from daybreak.model.errors import ConfigError
 
 #: Without a margin a class hovers at its minimum and ends below it in half of all runs.
 MARGIN = 0.02
@@ -29,6 +30,8 @@ class Due(Scheduler):
         margin: float = MARGIN,
     ) -> None:
         super().__init__(classes, bandwidth_bytes_per_s)
+        if not 0 <= margin <= 1:
+            raise ConfigError("due", f"margin {margin}", "give 0 to 1, such as 0.02")
         self._goals = [c.minimum * (1 + margin) for c in self.classes]
         self._queues: list[deque[LinkTuple]] = [deque() for _ in self.classes]
         #: Tuples of each class made so far, and sent.

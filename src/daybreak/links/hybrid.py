@@ -14,6 +14,7 @@ from daybreak.links.min_slack import MinSlack
 from daybreak.links.scheduler import Scheduler
 from daybreak.links.static_priority import StaticPriority
 from daybreak.links.tuples import LinkTuple
+from daybreak.model.errors import ConfigError
 
 MARGIN = 0.04
 
@@ -34,6 +35,8 @@ class Hybrid(Scheduler):
         static_below_bytes_per_s: float = 0.0,
     ) -> None:
         super().__init__(classes, bandwidth_bytes_per_s)
+        if not 0 <= margin <= 1:
+            raise ConfigError("hybrid", f"margin {margin}", "give 0 to 1, such as 0.04")
         self.threshold_bytes_per_s = threshold_bytes_per_s(self.classes) * (1 + margin)
         self._static_below = static_below_bytes_per_s
         self._inner = self._chosen()

@@ -21,9 +21,9 @@ from daybreak.links.simulate import counts
 Floats = NDArray[np.float64]
 Against = Literal["expected", "actual"]
 
-#: Distance of the points of the first scan, and how near a crossing is pinned down.
-STEP_BYTES_PER_S = 200.0
-PRECISION_BYTES_PER_S = 4.0
+#: Points of the first scan, and parts of the range to which a crossing is pinned down.
+SCAN_POINTS = 20
+PARTS = 1000
 #: The first scan runs these many seeds only; all of them confirm what it found.
 SCOUTS = 4
 #: The standard error comes from redrawing the seeds, on the curve this far around the need.
@@ -96,28 +96,31 @@ class Search:
     def _need(self, cls: int, low: float, high: float) -> Need:
         if self._excess(cls, high) < 0:
             return Need(math.nan, math.nan)
-        below = high - STEP_BYTES_PER_S
+        step = (high - low) / SCAN_POINTS
+        below = high - step
         while below > low and self._excess(cls, below, SCOUTS) >= 0:
-            below -= STEP_BYTES_PER_S
+            below -= step
         below = max(low, below)
-        above = min(high, below + STEP_BYTES_PER_S)
+        above = min(high, below + step)
         while self._excess(cls, above) < 0:
-            above += STEP_BYTES_PER_S
+            above = min(high, above + step)
         while self._excess(cls, below) >= 0:
             if below == low:
                 return Need(low, 0.0)
-            above, below = below, max(low, below - STEP_BYTES_PER_S)
-        return self._crossing(cls, *self._narrowed(cls, below, above))
+            above, below = below, max(low, below - step)
+        return self._crossing(cls, *self._narrowed(cls, below, above, (high - low) / PARTS))
 
-    def _narrowed(self, cls: int, below: float, above: float) -> tuple[float, float]:
+    def _narrowed(
+        self, cls: int, below: float, above: float, precision: float
+    ) -> tuple[float, float]:
         """A bracket within the precision: interpolation, and bisection where that creeps."""
         tries = 0
-        while above - below > PRECISION_BYTES_PER_S:
+        while above - below > precision:
             tries += 1
             under, over = self._excess(cls, below), self._excess(cls, above)
             guess = below - under * (above - below) / (over - under)
             # Aim a little past the crossing, on the far side, so that the bracket closes.
-            guess += 0.4 * PRECISION_BYTES_PER_S * (1 if above - guess > guess - below else -1)
+            guess += 0.4 * precision * (1 if above - guess > guess - below else -1)
             if tries % 3 == 0 or not below < guess < above:
                 guess = (below + above) / 2
             if self._excess(cls, guess) >= 0:

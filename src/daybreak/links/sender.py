@@ -8,7 +8,6 @@ that is still due gets lost; what expires meanwhile is counted.
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Thread
@@ -69,7 +68,7 @@ class LinkSender:
         self._in_flight_bytes = 0
         self._idle = False
         self._stopping = self._draining = False
-        self.reconnects = -1  # the first connection is none
+        self._connections = 0
 
     def start(self) -> LinkSender:
         self._thread.start()
@@ -116,6 +115,15 @@ class LinkSender:
                 self._wake.notify()
             self._scheduler.arrive(item, max(now, self._bucket.free_ns))
             self._count_drops()
+
+    @property
+    def connected(self) -> bool:
+        """Whether a receiver has ever answered."""
+        return self._connections > 0
+
+    @property
+    def reconnects(self) -> int:
+        return max(0, self._connections - 1)
 
     def counters(self) -> dict[str, SenderCounters]:
         """A snapshot per class."""
@@ -183,7 +191,7 @@ class LinkSender:
     def _take_up(self, last: int) -> None:
         """Settles what the old connection left open: it arrived, or it is sent again."""
         with self._wake:
-            self.reconnects += 1
+            self._connections += 1
             self._settle(last)
             back = list(self._unacknowledged.values())
             self._unacknowledged.clear()
@@ -283,6 +291,6 @@ class LinkSender:
 def parse_address(text: str, place: str) -> tuple[str, int]:
     """``HOST:PORT``, also ``[::1]:7070``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not host.strip("[]") or not colon or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(place, f"{text!r} is not HOST:PORT", "write, say, 127.0.0.1:7070")
-    return host.strip("[]") or socket.gethostname(), int(port)
+    return host.strip("[]"), int(port)
