@@ -11,12 +11,13 @@ import numpy as np
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SEEDS, all_needs, kb
 from daybreak.links.classes import SECTION_4, LinkClass, threshold_bytes_per_s
-from daybreak.links.needs import Floats, met_percent, need_of_all
+from daybreak.links.needs import Against, Floats, met_percent, need_of_all
 from daybreak.links.scenario import LinkScenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+AGAINST: tuple[Against, ...] = ("expected", "actual")
 TENTHS = tuple(range(1, 10))
 GRID_BYTES_PER_S = tuple(range(200, 4401, 100))
 
@@ -98,14 +99,18 @@ def _draw_grid(measured: Floats, computed: Floats, figure: Figure) -> None:
     both[0].set_ylabel("bandwidth MSF needs, KB/s")
 
 
-def _both_met(job: tuple[float, int]) -> bool:
-    """Whether one run of the hybrid meets both classes right at its own switch."""
+def _both_met(job: tuple[float, int]) -> tuple[bool, bool]:
+    """Whether one run of the hybrid meets both classes right at its own switch.
+
+    Counted against the expected arrivals, then against the actual ones.
+    """
     margin, seed = job
     bandwidth = threshold_bytes_per_s(SECTION_4) * (1 + margin)
     scenario = LinkScenario(
         scheduler="hybrid", params={"margin": margin}, bandwidth_bytes_per_s=bandwidth
     )
-    return min(met_percent(scenario, seed, "actual")) >= 100
+    met = [min(met_percent(scenario, seed, against)) >= 100 for against in AGAINST]
+    return met[0], met[1]
 
 
 def section_4_3(ctx: Context) -> Outcome:
@@ -125,26 +130,28 @@ def section_4_3(ctx: Context) -> Outcome:
     # Single runs vary far more than a mean, and cost little: eight times as many of them.
     single = [seed + 1000 * k for k in range(8) for seed in ctx.seeds]
     met = ctx.map(_both_met, [(m, s) for m in margins for s in single])
-    share = {m: sum(met[i * len(single) : (i + 1) * len(single)]) for i, m in enumerate(margins)}
-    rows = [["hybrid", "class 1, KB/s", "both, KB/s", "single runs that meet both at the switch"]]
-    rows.append(["bare threshold", kb(bare[0]), kb(need_of_all(bare)), ""])
-    rows.append(["with 4 % margin", kb(margin[0]), kb(need_of_all(margin)), ""])
-    rows.append(["with SP as third step", kb(three[0]), kb(need_of_all(three)), ""])
-    rows += [[f"switch at +{m:.0%}", "", "", f"{share[m] / len(single):.0%}"] for m in margins]
+    shares = np.array(met).reshape(len(margins), len(single), 2).mean(axis=1)
+    share = {m: float(shares[i, 0]) for i, m in enumerate(margins)}
+    rows = [["hybrid", "class 1, KB/s", "both, KB/s", "single runs that meet both", "(actual)"]]
+    rows.append(["bare threshold", kb(bare[0]), kb(need_of_all(bare)), "", ""])
+    rows.append(["with 4 % margin", kb(margin[0]), kb(need_of_all(margin)), "", ""])
+    rows.append(["with SP as third step", kb(three[0]), kb(need_of_all(three)), "", ""])
+    for m, row in zip(margins, shares, strict=True):
+        rows.append([f"at the switch, +{m:.0%}", "", "", *(f"{value:.0%}" for value in row)])
     claims = [
         Claim(
             "at the bare threshold few single runs meet both classes",
             "robust",
             "5 % (reference)",
-            f"{share[0.0] / len(single):.0%} of {len(single)} runs",
-            share[0.0] < 0.15 * len(single),
+            f"{share[0.0]:.0%} of {len(single)} runs",
+            share[0.0] < 0.15,
         ),
         Claim(
             "at +4 % nearly all do",
             "robust",
             "98 % (reference)",
-            f"{share[0.04] / len(single):.0%} of {len(single)} runs",
-            share[0.04] > 0.95 * len(single),
+            f"{share[0.04]:.0%} of {len(single)} runs",
+            share[0.04] > 0.95,
         ),
         Claim(
             "the hybrid has CB's need for class 1 and close to MSF's for both",
@@ -164,8 +171,9 @@ def section_4_3(ctx: Context) -> Outcome:
     ]
     note = (
         "The lower switch of the three-step hybrid is CB's measured need for class 1, "
-        f"{kb(belt[0])} KB/s; the text gives no formula for it. Single runs count on their "
-        "actual arrivals."
+        f"{kb(belt[0])} KB/s; the text gives no formula for it. At the bare threshold "
+        "the link carries just the 4000 tuples that both minima expect, if it is never idle. "
+        "The last column counts against the actual arrivals of each run instead."
     )
     return Outcome(claims, rows, notes=[note])
 
