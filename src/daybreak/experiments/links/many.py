@@ -131,7 +131,7 @@ def _draw(labels: Sequence[str], met: Floats, figure: Figure) -> None:
     for i, label in enumerate(labels):
         one = i < len(TOGETHER)
         colour = f"C{i}" if one else ("#000000", "#999999", "#7A5C00")[i - len(TOGETHER)]
-        style = "-o" if one else "--s"
+        style = ":o" if label == "hybrid" else "-o" if one else "--s"  # it hides CB otherwise
         axes.plot(FACTORS, met[i].min(axis=1), style, ms=4, color=colour, label=label)
     axes.axhline(100, color="black", lw=0.8)
     axes.set_xlabel("bandwidth over the least that all minima take")
