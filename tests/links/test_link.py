@@ -147,7 +147,7 @@ def test_a_narrow_link_sends_only_what_is_in_time_and_keeps_its_bandwidth() -> N
     assert sum(c.expired for c in counters.values()) > 0
     assert all(c.queued == c.in_flight == 0 for c in counters.values())
     sent = sum(c.bytes_sent for c in counters.values())
-    assert sent <= bandwidth * (took_s + 0.02) + 500
+    assert sent <= bandwidth * (took_s + 0.05) + 500
     assert counters["high"].delivered > counters["low"].delivered
 
 

@@ -73,7 +73,7 @@ def test_no_window_carries_more_than_its_bandwidth_and_one_tuple(
     now = 0
     for size, delay_ms in zip(sizes, delays_ms, strict=False):
         now = max(now, bucket.free_ns) + int(delay_ms * 1e6)
-        if delay_ms > 50:
+        if delay_ms > 55:
             bucket.idle(now)
         bucket.take(size, now)
         sent.append((now, size))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from daybreak.model.qos import NS_PER_S
 
 #: A thread that wakes late may catch up this much, or the bandwidth would never be reached.
-CATCH_UP_NS = 20_000_000
+CATCH_UP_NS = 50_000_000
 
 
 class TokenBucket:
     """Says when the link is free again. Holds at most one tuple, plus what a late wake-up lost.
 
-    Over any span of T seconds it lets through at most ``bandwidth * (T + 0.02)`` bytes and one
+    Over any span of T seconds it lets through at most ``bandwidth * (T + 0.05)`` bytes and one
     tuple.
     """
 

@@ -201,6 +201,7 @@ class LinkSender:
                 counters.in_flight -= 1
                 counters.queued += 1
                 counters.returned += 1
+            self._bucket.idle(self._clock_ns())
             self._scheduler.give_back(back, self._clock_ns())
             self._count_drops()
 
