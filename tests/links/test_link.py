@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic, monotonic_ns, sleep
 
+import pyarrow as pa
 import pytest
 
 from daybreak.links.classes import LinkClass
@@ -316,6 +317,22 @@ def test_results_of_queries_reach_a_subscriber_in_the_class_of_their_query() -> 
         sink.write("fire", [])
     with pytest.raises(ConfigError, match="not declared"):
         LinkSink(sender, {"fires": "highest"})
+
+
+def test_a_sink_takes_the_tables_of_an_engine_with_their_key() -> None:
+    inbox = Inbox()
+    with (
+        LinkReceiver("127.0.0.1", 0, inbox) as receiver,
+        LinkSender(receiver.address, PATIENT, 1e6) as sender,
+    ):
+        fires = LinkSink(sender, {"fires": "high"}).of("fires")
+        assert fires(pa.table({"id": [7, 8], "temp": [90.5, None]}), "job-1") == 2
+    assert [json.loads(item.payload) for item in inbox.items] == [
+        {"query": "fires", "key": "job-1", "row": {"id": 7, "temp": 90.5}},
+        {"query": "fires", "key": "job-1", "row": {"id": 8, "temp": None}},
+    ]
+    with pytest.raises(ConfigError, match="no link class"):
+        LinkSink(sender, {"fires": "high"}).of("floods")
 
 
 def test_addresses() -> None:
