@@ -1,7 +1,7 @@
 """The readings of the conveyor belt that the text leaves open."""
 
 from daybreak.links.classes import LinkClass
-from daybreak.links.conveyor_belt import ConveyorBelt
+from daybreak.links.conveyor_belt import LONGEST_BELT, ConveyorBelt
 from daybreak.links.scheduler import Drop
 from daybreak.links.tuples import LinkTuple
 from daybreak.model.qos import NS_PER_S
@@ -112,3 +112,10 @@ def test_dynamic_marks_survive_a_change_of_bandwidth() -> None:
     assert [s.mandatory for s in line.belt if s] == [True]
     line.arrive(LinkTuple(0, 1, 0, 5 * NS_PER_S, 100), 0)
     assert {s.number: s.mandatory for s in line.belt if s} == {0: True, 1: False}
+
+
+def test_a_belt_stays_short_however_far_away_the_deadline_is() -> None:
+    line = ConveyorBelt((HIGH, LOW), 1e9)
+    line.arrive(made(0, 1_000_000), 0)
+    assert len(line.belt) == LONGEST_BELT + 1
+    assert line.pick(0) is not None

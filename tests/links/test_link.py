@@ -13,7 +13,7 @@ import pytest
 
 from daybreak.links.classes import LinkClass
 from daybreak.links.counters import SenderCounters
-from daybreak.links.receiver import LinkReceiver, Received
+from daybreak.links.receiver import MOST_NAMES, LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS
 from daybreak.links.sender import LinkSender, parse_address
 from daybreak.links.sink import LinkSink
@@ -253,6 +253,18 @@ def test_a_stranger_that_says_nothing_holds_up_nobody() -> None:
         with LinkSender(receiver.address, PATIENT, 1e6) as sender:
             sender.offer("low", b"good")
         assert inbox.texts() == ["good"]
+
+
+def test_strangers_cannot_fill_the_memory_with_names() -> None:
+    with LinkReceiver("127.0.0.1", 0, Inbox()) as receiver:
+        for i in range(MOST_NAMES // 200 + 1):
+            names = [{"name": f"{i}/{k}"} for k in range(200)]
+            with socket.create_connection(receiver.address) as sock, sock.makefile("rb") as stream:
+                sock.sendall(hello(session=str(i), classes=names))
+                with suppress(ConnectionResetError):
+                    stream.read(1)
+        until(lambda: receiver.refused == 1)
+        assert len(receiver.counters()) <= MOST_NAMES
 
 
 def test_a_returning_sender_is_told_what_has_arrived() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -111,8 +112,7 @@ def serve(
         receiver = LinkReceiver(host, port, lambda item: _append(file, item))
         error_console().print(f"listening on {receiver.address[0]}:{receiver.address[1]}")
         with receiver:
-            while not stop.is_set() and not (once and receiver.goodbyes):
-                receiver.wait(lambda: bool(once and receiver.goodbyes), timeout_s=0.2)
+            _watch(receiver, stop, once)
     found = receiver.counters()
     if as_json:
         print_json(
@@ -276,6 +276,21 @@ def _send_lines(sender: LinkSender, source: IO[str]) -> None:
         if not tab:
             raise ConfigError(f"line {i}", "has no tab", "write CLASS<tab>TEXT")
         sender.offer(cls, text.encode())
+
+
+def _watch(receiver: LinkReceiver, stop: Event, once: bool) -> None:
+    """Waits for the end, with a line a second as long as something comes in."""
+    shown, began = "", time.monotonic()
+    told = 0
+    while not stop.is_set() and not (once and receiver.goodbyes):
+        receiver.wait(lambda: bool(once and receiver.goodbyes), timeout_s=0.2)
+        elapsed_s = time.monotonic() - began
+        line = "; ".join(
+            f"{name}: {c.on_time} on time, {c.late} late" for name, c in receiver.counters().items()
+        )
+        if int(elapsed_s) > told and line != shown:
+            error_console().print(f"{elapsed_s:5.0f} s  {line}", highlight=False)
+            shown, told = line, int(elapsed_s)
 
 
 def _on_interrupt(stop: Event) -> None:

@@ -28,6 +28,8 @@ MARKINGS: tuple[str, ...] = get_args(Marking)
 _Yields = Callable[[LinkTuple | None, LinkTuple], bool]
 #: The largest class takes at most this many slots: finer slots cost time and win little.
 MOST_SLOTS_PER_TUPLE = 16
+#: No tuple is planned further ahead, however long its deadline: a belt takes memory.
+LONGEST_BELT = 50_000
 
 
 class ConveyorBelt(Scheduler):
@@ -70,7 +72,7 @@ class ConveyorBelt(Scheduler):
             return
         if self._dynamic:
             item = self._marked(item)
-        latest = int(slack_ns // slot_ns)
+        latest = min(int(slack_ns // slot_ns), LONGEST_BELT)
         width = -(-item.size_bytes // self._slot_bytes)
         insert = self._insert_one if width == 1 else self._insert_wide
         if not insert(item, latest, width):

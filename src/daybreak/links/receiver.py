@@ -38,6 +38,8 @@ SILENT_FOR_S = 15.0
 MOST_CONNECTIONS = 64
 #: Sessions remembered for senders that may come back; the oldest are forgotten first.
 MOST_SESSIONS = 1024
+#: Names of classes counted; strangers must not fill the memory with them.
+MOST_NAMES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,8 @@ class LinkReceiver:
                 self._sessions.popitem(last=False)
             if session.classes != classes:
                 raise BadFrame("the sender came back with other classes")
+            if len(self._counters.keys() | set(classes)) > MOST_NAMES:
+                raise BadFrame("there are too many names of classes already")
             for cls in classes:
                 self._counters.setdefault(cls, ReceiverCounters())
         with session.lock:
