@@ -113,7 +113,11 @@ def test_a_sender_and_a_receiver_as_two_processes(tmp_path: Path) -> None:
     assert len(lines) == sum(c["delivered"] for c in here.values())
 
 
-def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports() -> None:
+def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports(
+    tmp_path: Path,
+) -> None:
+    patient = tmp_path / "patient.toml"
+    patient.write_text(SCENARIO.replace("1400", "60000").replace("1950", "60000"))
     with subprocess.Popen(
         daybreak("link", "serve", "--listen", "127.0.0.1:0", "--json"),
         stdout=subprocess.PIPE,
@@ -122,8 +126,8 @@ def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports() 
     ) as serving:
         assert serving.stderr is not None
         address = serving.stderr.readline().split()[-1]
-        send = daybreak("link", "send", "--lines", "--to", address, "--json")
-        text = "class1\tfire in the north\nclass2\tall quiet\n"
+        send = daybreak("link", "send", str(patient), "--lines", "--to", address, "--json")
+        text = "alarms\tfire in the north\nreports\tall quiet\n"
         sent = subprocess.run(send, input=text, capture_output=True, text=True, check=True)
         wrong = subprocess.run(send, input="no tab\n", capture_output=True, text=True, check=False)
         serving.send_signal(signal.SIGTERM)

@@ -54,6 +54,7 @@ class Received:
 
     @property
     def latency_ms(self) -> float:
+        """As exact as the clocks could be compared: off by half a round trip at most."""
         return (self.arrived_us - self.created_us) / 1000
 
     @property
