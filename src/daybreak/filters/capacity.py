@@ -1,10 +1,11 @@
 """Capacity from live traffic: no emptied network, no test tuples.
 
-While k calls are inside a service, it completes X_k of them per second; by Little's law each
-then takes W_k = k / X_k. A service of ``threads`` threads has X_k = min(k, threads) / st: it
-rises in proportion to k and then stays flat. Counting completions and seconds per level k
-gives the whole curve; its height is the capacity and the level where it turns flat is the
-number of threads. Old evidence fades, so the curve follows a service that changes.
+By Little's law a service that holds k calls, each for W_k seconds, completes X_k = k / W_k of
+them per second. With ``threads`` threads a call does not wait while k <= threads and waits for
+its turn beyond: X_k = min(k, threads) / st rises in proportion to k and then stays flat. So the
+mean time of calls by how many were inside when they began gives the whole curve: its height is
+the capacity, the level where it turns flat the number of threads. Old evidence fades, so the
+curve follows a service that changes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from daybreak.filters.declared import Estimate
 
-#: Completions at a level before its rate is believed.
+#: Calls at a level before its rate is believed.
 _EVIDENCE = 5.0
 #: Level k is flat if X_k is at least (1 - 0.4/k) of the highest rate. One thread short of the
 #: truth is at 1 - 1/(k+1), which is less for every k: neighbours are told apart.
@@ -24,14 +25,19 @@ _FLAT = 0.4
 
 @dataclass(slots=True)
 class _Level:
-    """What happened while a given number of calls was inside."""
+    """The calls that began when a given number was inside, themselves included."""
 
+    calls: float = 0.0
     seconds: float = 0.0
-    completions: float = 0.0
+    tuples: float = 0.0
 
-    @property
-    def rate_per_s(self) -> float:
-        return self.completions / self.seconds if self.seconds > 0 else 0.0
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A call that is inside."""
+
+    level: int
+    started_s: float
 
 
 class OnlineEstimator:
@@ -44,7 +50,7 @@ class OnlineEstimator:
         self._half_life_s = half_life_s
         self._levels: dict[int, _Level] = {}
         self._inside = 0
-        self._now_s: float | None = None
+        self._now_s = 0.0
         self._seen = self._passed = 0.0
         self._estimate = prior
 
@@ -55,72 +61,62 @@ class OnlineEstimator:
 
     @property
     def limit(self) -> int:
-        """How many calls to let in: as many as there are threads, at times a few more.
+        """How many calls to let in: as many as there are threads, at times more or fewer.
 
-        More only while what lies beyond the believed number of threads is unknown; since
-        evidence fades, it is looked at again from time to time.
+        More while nothing is known beyond the believed number of threads; fewer, halving the
+        gap, until the level just below it is known not to do as well. Since evidence fades,
+        both are looked at again now and then.
         """
         threads = round(self._estimate.threads)
-        beyond = threads + max(1, threads // 4)
-        known = any(
-            level.completions >= _EVIDENCE for k, level in self._levels.items() if k > threads
-        )
-        return threads if known else beyond
+        step = max(1, threads // 4)
+        known = [k for k, level in self._levels.items() if level.calls >= _EVIDENCE]
+        if not any(k > threads for k in known):
+            return threads + step
+        below = max((k for k in known if k < threads), default=max(0, threads - 2 * step))
+        return (below + threads) // 2 if threads - below > 1 else threads
 
-    def started(self, now_s: float) -> None:
-        self._advance(now_s)
+    def started(self, now_s: float) -> Ticket:
+        """A call goes in; hand the ticket back when it ends, whichever way."""
         self._inside += 1
+        return Ticket(self._inside, now_s)
 
-    def finished(self, now_s: float, results: Sequence[Any]) -> None:
-        """A call came back with one result per tuple: None or False if it was dropped."""
-        self._complete(now_s, 1.0)
+    def finished(self, ticket: Ticket, now_s: float, results: Sequence[Any]) -> None:
+        """The call came back with one result per tuple: None or False if it was dropped."""
+        self._inside -= 1
+        self._fade(now_s)
+        level = self._levels.setdefault(ticket.level, _Level())
+        level.calls += 1
+        level.seconds += now_s - ticket.started_s
+        level.tuples += len(results)
         self._seen += len(results)
         self._passed += sum(r is not None and r is not False for r in results)
         self._revise()
 
-    def cancelled(self, now_s: float, started_s: float) -> None:
-        """A call was taken back: the part of its work that was done counts."""
-        part = (now_s - started_s) / self._estimate.service_time_s
-        self._complete(now_s, min(1.0, part))
-
-    def failed(self, now_s: float) -> None:
-        """A call came to nothing: neither its time nor its end says anything."""
-        self._advance(now_s)
+    def gone(self, ticket: Ticket) -> None:  # noqa: ARG002
+        """The call failed or was taken back: how long it took says nothing."""
         self._inside -= 1
 
-    def _complete(self, now_s: float, work: float) -> None:
-        self._advance(now_s)
-        self._levels[self._inside].completions += work
-        self._inside -= 1
-
-    def _advance(self, now_s: float) -> None:
-        elapsed = now_s - self._now_s if self._now_s is not None else 0.0
+    def _fade(self, now_s: float) -> None:
+        kept = 0.5 ** ((now_s - self._now_s) / self._half_life_s)
         self._now_s = now_s
-        if elapsed > 0:
-            kept = 0.5 ** (elapsed / self._half_life_s)
-            self._seen *= kept
-            self._passed *= kept
-            for level in self._levels.values():
-                level.seconds *= kept
-                level.completions *= kept
-        level = self._levels.setdefault(self._inside, _Level())
-        level.seconds += elapsed
+        self._seen *= kept
+        self._passed *= kept
+        for level in self._levels.values():
+            level.calls *= kept
+            level.seconds *= kept
+            level.tuples *= kept
 
     def _revise(self) -> None:
         prior = self._prior
         selectivity = (self._passed + 2 * prior.selectivity) / (self._seen + 2)
-        curve = {
-            k: level
+        rates = {
+            k: k * level.tuples / max(level.seconds, 1e-9)
             for k, level in sorted(self._levels.items())
-            if k > 0 and level.completions >= _EVIDENCE
+            if level.calls >= _EVIDENCE
         }
-        if not curve:
+        if not rates:
             self._estimate = Estimate(prior.service_time_s, prior.threads, selectivity)
             return
-        highest = max(level.rate_per_s for level in curve.values())
-        threads = next(
-            k for k, level in curve.items() if level.rate_per_s >= (1 - _FLAT / k) * highest
-        )
-        flat = [level for k, level in curve.items() if k >= threads]
-        capacity = sum(f.completions for f in flat) / sum(f.seconds for f in flat)
-        self._estimate = Estimate(threads / capacity, threads, selectivity)
+        highest = max(rates.values())
+        threads = next(k for k, rate in rates.items() if rate >= (1 - _FLAT / k) * highest)
+        self._estimate = Estimate(threads / rates[threads], threads, selectivity)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from daybreak.filters.capacity import OnlineEstimator
+from daybreak.filters.capacity import OnlineEstimator, Ticket
 from daybreak.filters.declared import Filter, check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher
@@ -89,6 +89,7 @@ class _Started:
 
     call: Call
     began_ns: int
+    ticket: Ticket | None
     cancelled: bool = False
 
 
@@ -181,6 +182,10 @@ class _Simulation:
             self._dispatch()
         return self._report()
 
+    @property
+    def _now_s(self) -> float:
+        return self.now_ns / NS_PER_S
+
     def _at(self, when_ns: int, action: Callable[[], None]) -> None:
         heappush(self._events, (when_ns, next(self._sequence), action))
 
@@ -197,7 +202,7 @@ class _Simulation:
 
     def _arrive(self) -> None:
         fates = [self.fates.random() for _ in self.services]
-        t = self.dispatcher.arrive(fates, self.now_ns / NS_PER_S)
+        t = self.dispatcher.arrive(fates, self._now_s)
         self._calls[t.sequence] = set()
 
     def _change(self, change: Change) -> None:
@@ -218,10 +223,9 @@ class _Simulation:
             limits = [s.filter.threads for s in self.services]
         free = [limit - n for limit, n in zip(limits, self.in_flight, strict=True)]
         for call in self.dispatcher.assign(free):
-            started = _Started(call, self.now_ns)
+            ticket = self.online[call.filter].started(self._now_s) if self.online else None
+            started = _Started(call, self.now_ns, ticket)
             self.in_flight[call.filter] += 1
-            if self.online:
-                self.online[call.filter].started(self.now_ns / NS_PER_S)
             for t in call.tuples:
                 self._calls[t.sequence].add(started)
             self.services[call.filter].waiting.append(started)
@@ -248,8 +252,8 @@ class _Simulation:
         selectivity = self.services[call.filter].filter.selectivity
         results = [t.value[call.filter] < selectivity for t in call.tuples]
         self._leave(started)
-        if self.online:
-            self.online[call.filter].finished(self.now_ns / NS_PER_S, results)
+        if self.online and started.ticket:
+            self.online[call.filter].finished(started.ticket, self._now_s, results)
             self.estimates.update(call.filter, self.online[call.filter].estimate)
         for t in self.dispatcher.finish(call, results):
             self._decided(t.sequence, t.arrived_s, t.passed)
@@ -270,7 +274,7 @@ class _Simulation:
             for other in others:
                 self._cancel(other)
         if sequence >= self.load.warmup * self.load.tuples:
-            self._latencies.append(self.now_ns / NS_PER_S - arrived_s)
+            self._latencies.append(self._now_s - arrived_s)
             self._passed.append(passed == self.dispatcher.dependencies.everything)
         self._decided_ns.append(self.now_ns)
         if self.load.population is not None and self.dispatcher.counts.arrived < self.load.tuples:
@@ -282,10 +286,8 @@ class _Simulation:
         if started in self.services[started.call.filter].waiting:
             return  # it will be served and found wasted; only running calls hold a thread
         started.cancelled = True
-        if self.online:
-            self.online[started.call.filter].cancelled(
-                self.now_ns / NS_PER_S, started.began_ns / NS_PER_S
-            )
+        if self.online and started.ticket:
+            self.online[started.call.filter].gone(started.ticket)
         self._leave(started)
         self.dispatcher.fail(started.call)
 
