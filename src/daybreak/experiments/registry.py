@@ -13,6 +13,7 @@ SOURCES: dict[str, str] = {
     "aurora": "daybreak.experiments.aurora",
     "freshening": "daybreak.experiments.freshening",
     "links": "daybreak.experiments.links",
+    "filters": "daybreak.experiments.filters",
 }
 
 

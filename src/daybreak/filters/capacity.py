@@ -16,11 +16,17 @@ from typing import Any
 
 from daybreak.filters.declared import Estimate
 
-#: Calls at a level before its rate is believed.
+#: A level is believed after so many calls and two rounds of as many as it holds; it remembers
+#: about four times that. So a service that got slower is believed after as many calls, however
+#: long they now take.
 _EVIDENCE = 5.0
-#: Level k is flat if X_k is at least (1 - 0.4/k) of the highest rate. One thread short of the
-#: truth is at 1 - 1/(k+1), which is less for every k: neighbours are told apart.
+_ROUNDS = 2
+_CALLS_KEPT = 32
+_TUPLES_KEPT = 256
+#: Level k is flat if X_k is at least (1 - 0.4/k) of the highest rate: one thread short of the
+#: truth is at 1 - 1/(k+1), which is less, so neighbours are told apart; noise is beyond 0.96.
 _FLAT = 0.4
+_FLAT_ENOUGH = 0.96
 
 
 @dataclass(slots=True)
@@ -30,6 +36,11 @@ class _Level:
     calls: float = 0.0
     seconds: float = 0.0
     tuples: float = 0.0
+
+    def scale(self, kept: float) -> None:
+        self.calls *= kept
+        self.seconds *= kept
+        self.tuples *= kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ class OnlineEstimator:
         """
         threads = round(self._estimate.threads)
         step = max(1, threads // 4)
-        known = [k for k, level in self._levels.items() if level.calls >= _EVIDENCE]
+        known = self._known()
         if not any(k > threads for k in known):
             return threads + step
         below = max((k for k in known if k < threads), default=max(0, threads - 2 * step))
@@ -85,16 +96,25 @@ class OnlineEstimator:
         self._inside -= 1
         self._fade(now_s)
         level = self._levels.setdefault(ticket.level, _Level())
+        level.scale(1 - 1 / max(_CALLS_KEPT, 4 * _ROUNDS * ticket.level))
         level.calls += 1
         level.seconds += now_s - ticket.started_s
         level.tuples += len(results)
-        self._seen += len(results)
-        self._passed += sum(r is not None and r is not False for r in results)
+        kept = (1 - 1 / _TUPLES_KEPT) ** len(results)
+        self._seen = kept * self._seen + len(results)
+        passed = sum(r is not None and r is not False for r in results)
+        self._passed = kept * self._passed + passed
         self._revise()
 
     def gone(self, ticket: Ticket) -> None:  # noqa: ARG002
         """The call failed or was taken back: how long it took says nothing."""
         self._inside -= 1
+
+    def _known(self) -> list[int]:
+        """Levels with enough evidence, lowest first."""
+        return sorted(
+            k for k, v in self._levels.items() if v.calls >= max(_EVIDENCE, _ROUNDS * k)
+        )
 
     def _fade(self, now_s: float) -> None:
         kept = 0.5 ** ((now_s - self._now_s) / self._half_life_s)
@@ -102,21 +122,22 @@ class OnlineEstimator:
         self._seen *= kept
         self._passed *= kept
         for level in self._levels.values():
-            level.calls *= kept
-            level.seconds *= kept
-            level.tuples *= kept
+            level.scale(kept)
 
     def _revise(self) -> None:
         prior = self._prior
         selectivity = (self._passed + 2 * prior.selectivity) / (self._seen + 2)
         rates = {
-            k: k * level.tuples / max(level.seconds, 1e-9)
-            for k, level in sorted(self._levels.items())
-            if level.calls >= _EVIDENCE
+            k: k * self._levels[k].tuples / max(self._levels[k].seconds, 1e-9)
+            for k in self._known()
         }
         if not rates:
             self._estimate = Estimate(prior.service_time_s, prior.threads, selectivity)
             return
         highest = max(rates.values())
-        threads = next(k for k, rate in rates.items() if rate >= (1 - _FLAT / k) * highest)
+        threads = next(
+            k
+            for k, rate in rates.items()
+            if rate >= min(_FLAT_ENOUGH, 1 - _FLAT / k) * highest
+        )
         self._estimate = Estimate(threads / rates[threads], threads, selectivity)

@@ -73,7 +73,10 @@ class SimulationReport:
     latencies_s: np.ndarray[Any, np.dtype[np.float64]]
     #: Of those, which passed all filters.
     passed: np.ndarray[Any, np.dtype[np.bool_]]
+    #: Decisions per second, from the end of the warm-up to the last arrival.
     throughput_per_s: float
+    #: When each tuple was decided, all of them, in order.
+    decided_s: np.ndarray[Any, np.dtype[np.float64]]
     counts: Counts
     #: Busy fraction of each filter's threads.
     utilisation: tuple[float, ...]
@@ -164,7 +167,7 @@ class _Simulation:
         self._calls: dict[int, set[_Started]] = {}
         self._latencies: list[float] = []
         self._passed: list[bool] = []
-        self._measured_from_ns = 0
+        self._last_arrival_ns = 0
         self._decided_ns: list[int] = []
         for change in changes:
             self._at(round(change.at_s * NS_PER_S), lambda c=change: self._change(c))  # type: ignore[misc]
@@ -204,6 +207,7 @@ class _Simulation:
         fates = [self.fates.random() for _ in self.services]
         t = self.dispatcher.arrive(fates, self._now_s)
         self._calls[t.sequence] = set()
+        self._last_arrival_ns = self.now_ns
 
     def _change(self, change: Change) -> None:
         service = self.services[change.filter]
@@ -292,19 +296,17 @@ class _Simulation:
         self.dispatcher.fail(started.call)
 
     def _report(self) -> SimulationReport:
-        # A closed loop runs dry at its end: what is decided after the last arrival is left out.
-        counts = self.dispatcher.counts
-        population = self.load.population or 0
-        decided = self._decided_ns
-        first = int(self.load.warmup * len(decided))
-        last = max(first, len(decided) - 1 - population)
-        span_s = (decided[last] - decided[first]) / NS_PER_S
+        # After the last arrival the run only drains; rates of that part mean nothing.
+        decided_s = np.array(self._decided_ns) / NS_PER_S
+        end_s = self._last_arrival_ns / NS_PER_S
+        inside = decided_s[decided_s <= end_s]
+        first = int(self.load.warmup * len(inside))
+        begin_s = float(inside[first]) if first < len(inside) else end_s
         return SimulationReport(
             np.array(self._latencies),
             np.array(self._passed),
-            (last - first) / span_s if span_s > 0 else float("nan"),
-            counts,
-            tuple(
-                s.busy_ns / max(1, self.now_ns * s.filter.threads) for s in self.services
-            ),
+            (len(inside) - first - 1) / (end_s - begin_s) if end_s > begin_s else float("nan"),
+            decided_s,
+            self.dispatcher.counts,
+            tuple(s.busy_ns / max(1, self.now_ns * s.filter.threads) for s in self.services),
         )

@@ -1,0 +1,13 @@
+"""Experiments of the report on scheduling tuples through filter services, chapter 6."""
+
+from __future__ import annotations
+
+from daybreak.experiments.core import Experiment
+from daybreak.experiments.filters import extensions, parameters, rates
+
+EXPERIMENTS: tuple[Experiment, ...] = tuple(
+    sorted(
+        (*rates.EXPERIMENTS, *parameters.EXPERIMENTS, *extensions.EXPERIMENTS),
+        key=lambda e: e.name,
+    )
+)
