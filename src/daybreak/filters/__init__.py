@@ -7,21 +7,38 @@ from daybreak.filters.estimates import Estimates
 from daybreak.filters.flow import condon_flow
 from daybreak.filters.measurement import Capacity, Trigger, measure, measurement
 from daybreak.filters.optimum import optimum_per_s, optimum_with_dependencies
+from daybreak.filters.router import Failure, FilterFailed, Passed, Router
 from daybreak.filters.routers import ROUTERS, make_router
+from daybreak.filters.services import (
+    CallableReplica,
+    Replica,
+    Service,
+    ServiceUnavailable,
+    callable_service,
+)
 from daybreak.filters.simulator import Change, Load, SimulationReport, simulate
 
 __all__ = [
     "ROUTERS",
+    "CallableReplica",
     "Capacity",
     "Change",
     "Dependencies",
     "Estimate",
     "Estimates",
+    "Failure",
     "Filter",
+    "FilterFailed",
     "Load",
     "OnlineEstimator",
+    "Passed",
+    "Replica",
+    "Router",
+    "Service",
+    "ServiceUnavailable",
     "SimulationReport",
     "Trigger",
+    "callable_service",
     "condon_flow",
     "load_filters",
     "make_router",

@@ -71,6 +71,11 @@ class OnlineEstimator:
         return self._estimate
 
     @property
+    def seen(self) -> float:
+        """How many tuples the selectivity rests on."""
+        return self._seen
+
+    @property
     def limit(self) -> int:
         """How many calls to let in: as many as there are threads, at times more or fewer.
 
