@@ -19,7 +19,5 @@ def best_over_orders(
         for i in order:
             loads[i][column] = survivors
             survivors *= filters[i].selectivity
-    solved = linprog(
-        [-1.0] * len(orders), A_ub=loads, b_ub=[f.capacity_per_s for f in filters]
-    )
+    solved = linprog([-1.0] * len(orders), A_ub=loads, b_ub=[f.capacity_per_s for f in filters])
     return float(-solved.fun)

@@ -38,7 +38,9 @@ def settle(d: Dispatcher, threads: list[int], rng: Random, failing: float = 0.0)
         if rng.random() < failing:
             d.fail(call)
         else:
-            decided += [t.sequence for t in d.finish(call, [rng.random() < 0.6 for _ in call.tuples])]
+            decided += [
+                t.sequence for t in d.finish(call, [rng.random() < 0.6 for _ in call.tuples])
+            ]
 
 
 @pytest.mark.parametrize("name", ROUTERS)
@@ -76,9 +78,7 @@ def test_the_same_stream_of_chance_gives_the_same_decisions(name: str) -> None:
 def test_fixed_goes_by_capacity_over_selectivity() -> None:
     slow_but_sharp = Estimate(0.2, 1, 0.1)  # 5 / 0.1 = 50 > 10 / 0.4 = 25
     routing = Fixed()
-    routing.attach(
-        Estimates([ESTIMATES[0], slow_but_sharp]), Dependencies("ab", {}), Random(1)
-    )
+    routing.attach(Estimates([ESTIMATES[0], slow_but_sharp]), Dependencies("ab", {}), Random(1))
     assert routing.route == (1, 0)
 
 

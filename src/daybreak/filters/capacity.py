@@ -54,9 +54,7 @@ class Ticket:
 class OnlineEstimator:
     """Estimates one service (or one replica of it) from its calls."""
 
-    def __init__(
-        self, prior: Estimate = Estimate(0.1, 1, 0.5), half_life_s: float = 30.0
-    ) -> None:
+    def __init__(self, prior: Estimate = Estimate(0.1, 1, 0.5), half_life_s: float = 30.0) -> None:
         self._prior = prior
         self._half_life_s = half_life_s
         self._levels: dict[int, _Level] = {}
@@ -117,9 +115,7 @@ class OnlineEstimator:
 
     def _known(self) -> list[int]:
         """Levels with enough evidence, lowest first."""
-        return sorted(
-            k for k, v in self._levels.items() if v.calls >= max(_EVIDENCE, _ROUNDS * k)
-        )
+        return sorted(k for k, v in self._levels.items() if v.calls >= max(_EVIDENCE, _ROUNDS * k))
 
     def _fade(self, now_s: float) -> None:
         kept = 0.5 ** ((now_s - self._now_s) / self._half_life_s)
@@ -141,8 +137,6 @@ class OnlineEstimator:
             return
         highest = max(rates.values())
         threads = next(
-            k
-            for k, rate in rates.items()
-            if rate >= min(_FLAT_ENOUGH, 1 - _FLAT / k) * highest
+            k for k, rate in rates.items() if rate >= min(_FLAT_ENOUGH, 1 - _FLAT / k) * highest
         )
         self._estimate = Estimate(threads / rates[threads], threads, selectivity)

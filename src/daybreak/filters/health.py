@@ -140,7 +140,7 @@ class ServiceState:
         threads = sum(e.threads for e in estimates)
         capacity = sum(e.capacity_per_s for e in estimates)
         seen = [r.estimator.seen + 1 for r in counted]
-        selectivity = sum(
-            e.selectivity * s for e, s in zip(estimates, seen, strict=True)
-        ) / sum(seen)
+        selectivity = sum(e.selectivity * s for e, s in zip(estimates, seen, strict=True)) / sum(
+            seen
+        )
         return Estimate(threads / capacity, threads, selectivity)

@@ -55,9 +55,7 @@ class Load:
 
     def __post_init__(self) -> None:
         if (self.rate_per_s is None) == (self.population is None):
-            raise ConfigError(
-                "load", "open or closed?", "give either a rate or a population"
-            )
+            raise ConfigError("load", "open or closed?", "give either a rate or a population")
         if self.rate_per_s is not None and not 0 < self.rate_per_s <= 1e6:
             raise ConfigError("load", f"rate {self.rate_per_s}/s", "give a rate in (0, 1e6]")
         if self.population is not None and self.population < 1:

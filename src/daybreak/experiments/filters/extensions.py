@@ -137,8 +137,7 @@ def section5_3(ctx: Context) -> Outcome:
         width = 0.27
         for k, router in enumerate(routers):
             shares = [
-                100 * found[Point(router=router, rate_per_s=rate)].duplicated.mean
-                for rate in rates
+                100 * found[Point(router=router, rate_per_s=rate)].duplicated.mean for rate in rates
             ]
             axes.bar([x + (k - 1) * width for x in range(len(rates))], shares, width, label=router)
         axes.set_xticks(range(len(rates)), [f"{r:g}" if r else "saturated" for r in rates])

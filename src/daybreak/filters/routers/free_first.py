@@ -37,9 +37,7 @@ class FreeFirst(Routing):
     def pick(self, filter_: int, duplicate: bool) -> StreamTuple | None:
         t = self.pool.take_free(filter_, most_passed)
         if t is None and duplicate:
-            t = self.pool.take_busy(
-                filter_, lambda b: (-b.num_running, b.num_passed, -b.sequence)
-            )
+            t = self.pool.take_busy(filter_, lambda b: (-b.num_running, b.num_passed, -b.sequence))
         return t
 
     def release(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002

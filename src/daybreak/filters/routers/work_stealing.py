@@ -27,6 +27,4 @@ class WorkStealing(Fetching):
 
     def _survival(self, passed: int) -> float:
         """s_i: the product of the selectivities of the services still to come."""
-        return math.prod(
-            e.selectivity for i, e in enumerate(self.estimates) if not passed >> i & 1
-        )
+        return math.prod(e.selectivity for i, e in enumerate(self.estimates) if not passed >> i & 1)

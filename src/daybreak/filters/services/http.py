@@ -26,9 +26,7 @@ class HttpReplica(Replica):
         try:
             response = await self._client.get(self._path(t))
         except httpx2.TransportError as error:
-            raise ServiceUnavailable(
-                f"{self.address}: {error or type(error).__name__}"
-            ) from error
+            raise ServiceUnavailable(f"{self.address}: {error or type(error).__name__}") from error
         status = response.status_code
         if status in {HTTPStatus.NOT_FOUND, HTTPStatus.NO_CONTENT}:
             return None

@@ -25,9 +25,7 @@ _UNAVAILABLE = (
 class PostgresReplica(Replica):
     """Asks one query per call, over at most ``connections`` connections."""
 
-    def __init__(
-        self, dsn: str, query: str, key: Callable[[Any], Any], connections: int
-    ) -> None:
+    def __init__(self, dsn: str, query: str, key: Callable[[Any], Any], connections: int) -> None:
         parts = urlsplit(dsn)
         # Without user and password: addresses are shown in errors and reports.
         self.address = f"postgresql://{parts.hostname}:{parts.port or 5432}{parts.path}"
@@ -53,9 +51,7 @@ class PostgresReplica(Replica):
             rows = await (await self._connected()).fetch(self._query, keys)
         except _UNAVAILABLE as error:
             await self._forget_connections()
-            raise ServiceUnavailable(
-                f"{self.address}: {error or type(error).__name__}"
-            ) from error
+            raise ServiceUnavailable(f"{self.address}: {error or type(error).__name__}") from error
         found = {row[0]: dict(row) for row in rows}
         return [found.get(key) for key in keys]
 

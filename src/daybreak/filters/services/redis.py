@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, TimeoutError
@@ -21,15 +21,25 @@ class RedisReplica(Replica):
     """Runs each call's commands in one round trip on one connection."""
 
     def __init__(
-        self, url: str, commands: Commands, keep: Callable[[Any, Any], Any] | None
+        self,
+        url: str,
+        commands: Commands,
+        keep: Callable[[Any, Any], Any] | None,
+        connections: int,
     ) -> None:
         self.address = url
         self._commands = commands
         self._keep = keep
         # The router retries, on another replica if there is one; a second layer would hide it.
-        self._client: Redis = Redis.from_url(
-            url, decode_responses=True, retry=Retry(NoBackoff(), 0), socket_connect_timeout=5
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=None,
+            decode_responses=True,
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=5,
         )
+        self._client: Redis = Redis.from_pool(pool)
 
     async def ask(self, tuples: Sequence[Any]) -> Sequence[Any]:
         last: list[int] = []
@@ -65,6 +75,7 @@ def redis_service(
     *,
     commands: Commands,
     keep: Callable[[Any, Any], Any] | None = None,
+    connections: int = 64,
     **options: Any,
 ) -> Service:
     """A tuple passes if the reply is there, or if ``keep(tuple, reply)`` says so.
@@ -75,5 +86,7 @@ def redis_service(
     # A connection cancelled between command and reply has to be closed: dearer than the wait.
     options.setdefault("cancellable", False)
     return Service(
-        name=name, replicas=[RedisReplica(url, commands, keep) for url in urls], **options
+        name=name,
+        replicas=[RedisReplica(url, commands, keep, connections) for url in urls],
+        **options,
     )
