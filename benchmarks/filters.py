@@ -28,6 +28,7 @@ from redis.asyncio import Redis
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.servers import HttpFilter, PostgresServer, RedisServer, Server
+
 from daybreak.filters import Estimate, Router, Service, optimum_per_s
 from daybreak.filters.services.http import http_service
 from daybreak.filters.services.postgres import postgres_service
@@ -45,7 +46,7 @@ LOW_PER_S = 0.1 * THREADS / TIMES_S[0]
 
 
 def digit(key: int, place: int) -> int:
-    return key // 5**place % 5
+    return int(key // 5**place % 5)
 
 
 class Services:

@@ -12,11 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from glob import glob
 from pathlib import Path
 from signal import SIGQUIT
 from tempfile import mkdtemp
-from typing import Any
 
 #: PostgreSQL refuses to run as root; "nobody" owns nothing it could harm.
 NOBODY = 65534
@@ -25,19 +23,23 @@ NOBODY = 65534
 def binary(name: str, package: str) -> str:
     """Where a server's program is; as root on Debian its package is installed if it is not."""
     for attempt in range(2):
-        places = [shutil.which(name), *sorted(glob(f"/usr/lib/postgresql/*/bin/{name}"))[::-1]]
+        places = [
+            shutil.which(name),
+            *sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))[::-1],
+        ]
         for place in places:
             if place and Path(place).exists():
-                return place
+                return str(place)
         if attempt == 0 and os.geteuid() == 0 and shutil.which("apt-get"):
             sys.stderr.write(f"{name} is not here: installing the Debian package {package}\n")
-            quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL}
-            subprocess.run(["apt-get", "update", "-qq"], **quiet)
-            subprocess.run(
-                ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package],
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                **quiet,
-            )
+            install = ["install", "-y", "-qq", "--no-install-recommends", package]
+            for action in (["update", "-qq"], install):
+                subprocess.run(
+                    ["apt-get", *action],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                )
     raise RuntimeError(f"{name} is not installed; install the package {package}")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
 from benchmarks.servers import HttpFilter, PostgresServer, RedisServer, Server
 from tests.filters.stock import fill
 

@@ -20,4 +20,5 @@ def best_over_orders(
             loads[i][column] = survivors
             survivors *= filters[i].selectivity
     solved = linprog([-1.0] * len(orders), A_ub=loads, b_ub=[f.capacity_per_s for f in filters])
-    return float(-solved.fun)
+    assert solved.fun is not None
+    return -float(solved.fun)

@@ -6,10 +6,10 @@ from typing import Any
 from zlib import crc32
 
 import asyncpg
-from redis.asyncio import Redis
-
 from benchmarks.http_filter import passes as http_passes
 from benchmarks.servers import PostgresServer, RedisServer
+from redis.asyncio import Redis
+
 from daybreak.filters import Service
 from daybreak.filters.services.http import http_service
 from daybreak.filters.services.postgres import postgres_service

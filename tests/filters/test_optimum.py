@@ -7,6 +7,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.filters.examples import ESTIMATES
+from tests.filters.oracle import best_over_orders
 
 from daybreak.filters import (
     Dependencies,
@@ -16,8 +18,6 @@ from daybreak.filters import (
     optimum_with_dependencies,
 )
 from daybreak.model import ConfigError
-from tests.filters.examples import ESTIMATES
-from tests.filters.oracle import best_over_orders
 
 ANY_FILTER = st.builds(
     Estimate,
@@ -50,9 +50,10 @@ def test_condon_s_flow_overloads_nobody_and_uses_few_orders(filters: list[Estima
     loads = [0.0] * len(filters)
     for order, flow in flows.items():
         assert sorted(order) == list(range(len(filters)))
+        survivors = flow
         for i in order:
-            loads[i] += flow
-            flow *= filters[i].selectivity
+            loads[i] += survivors
+            survivors *= filters[i].selectivity
     for load, f in zip(loads, filters, strict=True):
         assert load <= f.capacity_per_s * (1 + 1e-9)
     assert len(flows) <= len(filters) * len(filters)

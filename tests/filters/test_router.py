@@ -175,7 +175,7 @@ def test_a_bug_in_a_service_ends_the_run_with_its_name() -> None:
     def broken(value: int) -> bool:
         return bool(1 / value)
 
-    with pytest.raises(FilterFailed, match="'broken'.*division by zero"):
+    with pytest.raises(FilterFailed, match=r"'broken'.*division by zero"):
         asyncio.run(gather(Router([callable_service("broken", broken)]), [3, 2, 1, 0, 5]))
 
 

@@ -3,12 +3,12 @@
 from random import Random
 
 import pytest
+from tests.filters.examples import ESTIMATES
 
 from daybreak.filters import ROUTERS, Dependencies, Estimate, Estimates, make_router
 from daybreak.filters.dispatch import Call, Dispatcher
 from daybreak.filters.routers import Fixed, Routing
 from daybreak.model import ConfigError
-from tests.filters.examples import ESTIMATES
 
 NAMES = ("a", "b", "c")
 

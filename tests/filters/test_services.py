@@ -5,10 +5,6 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
-
-from daybreak.filters import Failure, FilterFailed, Passed, Router, Service, ServiceUnavailable
-from daybreak.filters.services.postgres import PostgresReplica
-from daybreak.filters.services.redis import redis_service
 from tests.filters.conftest import Servers
 from tests.filters.stock import (
     KEYS,
@@ -19,6 +15,10 @@ from tests.filters.stock import (
     stock,
     users,
 )
+
+from daybreak.filters import Failure, FilterFailed, Passed, Router, Service, ServiceUnavailable
+from daybreak.filters.services.postgres import PostgresReplica
+from daybreak.filters.services.redis import redis_service
 
 
 async def gather(router: Router, tuples: Iterable[Any]) -> list[Passed]:
@@ -167,8 +167,9 @@ def test_a_service_that_gets_slower_is_noticed_and_its_twin_gets_more(servers: S
 
 def test_the_report_s_measurement_on_a_real_redis(servers: Servers) -> None:
     # Three connections, each held up 40 ms on the server: 75 per second.
-    from daybreak.filters.probing import measure_replica
     import time
+
+    from daybreak.filters.probing import measure_replica
 
     class ThreeAtATime:
         def __init__(self, service: Service) -> None:
@@ -203,7 +204,7 @@ def test_a_wrong_query_ends_the_run_and_names_the_service(servers: Servers) -> N
     wrong = postgres_service(
         "wrong", [servers.postgres[0].dsn], query="select nothing from nowhere", key=int
     )
-    with pytest.raises(FilterFailed, match="'wrong'.*nowhere"):
+    with pytest.raises(FilterFailed, match=r"'wrong'.*nowhere"):
         asyncio.run(gather(Router([wrong]), [1, 2, 3]))
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.filters.examples import ESTIMATES, REPORT
 
 from daybreak.filters import (
     ROUTERS,
@@ -15,7 +16,6 @@ from daybreak.filters import (
 )
 from daybreak.filters.routers import Fixed, FreeFirst
 from daybreak.model import ConfigError
-from tests.filters.examples import ESTIMATES, REPORT
 
 
 def test_one_filter_waits_as_the_m_d_1_queue() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from daybreak.cli import freshen, init, link, policies, report, reproduce, run, simulate
+from daybreak.cli import filters, freshen, init, link, policies, report, reproduce, run, simulate
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
 from daybreak.version import __version__
@@ -28,6 +28,7 @@ app.command("policies")(policies.policies)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(freshen.app, name="freshen")
 app.add_typer(link.app, name="link")
+app.add_typer(filters.app, name="filters")
 
 
 def _version(wanted: bool) -> None:

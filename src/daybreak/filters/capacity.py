@@ -29,6 +29,10 @@ _FLAT = 0.4
 _FLAT_ENOUGH = 0.96
 
 
+#: What to believe of a service before its first calls have come back.
+NOTHING_KNOWN = Estimate(service_time_s=0.1, threads=1, selectivity=0.5)
+
+
 @dataclass(slots=True)
 class _Level:
     """The calls that began when a given number was inside, themselves included."""
@@ -54,7 +58,7 @@ class Ticket:
 class OnlineEstimator:
     """Estimates one service (or one replica of it) from its calls."""
 
-    def __init__(self, prior: Estimate = Estimate(0.1, 1, 0.5), half_life_s: float = 30.0) -> None:
+    def __init__(self, prior: Estimate = NOTHING_KNOWN, half_life_s: float = 30.0) -> None:
         self._prior = prior
         self._half_life_s = half_life_s
         self._levels: dict[int, _Level] = {}
@@ -109,7 +113,7 @@ class OnlineEstimator:
         self._passed = kept * self._passed + passed
         self._revise()
 
-    def gone(self, ticket: Ticket) -> None:  # noqa: ARG002
+    def gone(self, ticket: Ticket) -> None:
         """The call failed or was taken back: how long it took says nothing."""
         self._inside -= 1
 

@@ -15,6 +15,7 @@ start drops, and ``X = (1 - P) / sum (1 - p_j)``.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def condon_flow(filters: Sequence[Estimate]) -> dict[Permutation, float]:
         groups = _merge_equals(groups, filters, scale * _EQUAL)
         loads = _loads(groups)
         grown = groups[-1].residual / loads[-1] if loads[-1] > 0 else math.inf
-        for k, (a, b) in enumerate(zip(groups, groups[1:], strict=False)):
+        for k, (a, b) in enumerate(itertools.pairwise(groups)):
             closing = loads[k] - loads[k + 1]
             if closing > 0:
                 grown = min(grown, (a.residual - b.residual) / closing)
@@ -115,7 +116,7 @@ def _split(groups: Sequence[_Group]) -> dict[Permutation, float]:
             cuts.add(min(position, 1.0))
     edges = sorted(cuts)
     shares: dict[Permutation, float] = {}
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         order = tuple(i for g in groups for i in _rotation(g, (low + high) / 2))
         shares[order] = shares.get(order, 0.0) + high - low
     return shares

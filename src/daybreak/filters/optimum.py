@@ -16,6 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from daybreak.filters.declared import Estimate
 from daybreak.filters.dependencies import Dependencies
 from daybreak.model.errors import ConfigError
@@ -65,7 +68,6 @@ def optimum_with_dependencies(filters: Sequence[Estimate], dependencies: Depende
     """
     try:
         from scipy.optimize import linprog
-        from scipy.sparse import coo_array
     except ImportError as error:
         raise ConfigError(
             "optimum", "dependencies need scipy", "pip install 'daybreak[filters]'"
@@ -82,9 +84,11 @@ def optimum_with_dependencies(filters: Sequence[Estimate], dependencies: Depende
             balance.append((sets[after], column, -filters[i].selectivity))
     balance = [entry for entry in balance if entry[0] != sets[0]]
 
-    def matrix(entries: list[tuple[int, int, float]], rows: int) -> coo_array:
-        r, c, v = zip(*entries, strict=True) if entries else ((), (), ())
-        return coo_array((v, (r, c)), shape=(rows, len(steps)))
+    def matrix(entries: list[tuple[int, int, float]], rows: int) -> NDArray[np.float64]:
+        made = np.zeros((rows, len(steps)))
+        for row, column, value in entries:
+            made[row, column] = value
+        return made
 
     solved = linprog(
         [-1.0 if s == 0 else 0.0 for s, _ in steps],
@@ -93,7 +97,8 @@ def optimum_with_dependencies(filters: Sequence[Estimate], dependencies: Depende
         A_eq=matrix(balance, len(sets)),
         b_eq=[0.0] * len(sets),
     )
-    return float(-solved.fun)
+    assert solved.fun is not None
+    return -float(solved.fun)
 
 
 def _steps(n: int, dependencies: Dependencies) -> list[tuple[int, int]]:
@@ -109,6 +114,6 @@ def _steps(n: int, dependencies: Dependencies) -> list[tuple[int, int]]:
                 if (after := s | 1 << i) not in seen:
                     seen.add(after)
                     open_.append(after)
-        if len(found) > 200_000:
+        if len(found) > 20_000:
             raise ConfigError("optimum", f"{n} filters reach too many sets", "give fewer filters")
     return found

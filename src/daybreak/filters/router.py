@@ -325,10 +325,9 @@ class _Run:
         )
         if self.router.on_failure is not None:
             self.router.on_failure(failure)
-        dead_s = state.dead_since_s
-        if self.router.give_up_s is not None and dead_s is not None:
-            if now_s - dead_s >= self.router.give_up_s:
-                self._break(FilterFailed(f"service {failure.service!r} is dead: {message}"))
+        patience_s, dead_s = self.router.give_up_s, state.dead_since_s
+        if patience_s is not None and dead_s is not None and now_s - dead_s >= patience_s:
+            self._break(FilterFailed(f"service {failure.service!r} is dead: {message}"))
 
     # The report's way of measuring capacity.
 

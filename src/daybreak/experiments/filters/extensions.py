@@ -3,6 +3,7 @@ drift."""
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def section5_1(ctx: Context) -> Outcome:
             "robust",
             "- (future work)",
             f"{limits[0]:.1f} alone, {limits[-1]:.1f} tuples/s in batches of {BATCHES[-1]}",
-            all(a < b for a, b in zip(limits, limits[1:], strict=False)),
+            all(a < b for a, b in itertools.pairwise(limits)),
         ),
         Claim(
             "larger batches can increase latency",
@@ -98,8 +99,10 @@ def section5_1(ctx: Context) -> Outcome:
         rows,
         draw,
         (
-            f"Each call holds a thread {OVERHEAD_S * 1e3:.0f} ms longer than its tuples take. "
-            "A batch is what is free at that moment, never waited for.",
+            (
+                f"Each call holds a thread {OVERHEAD_S * 1e3:.0f} ms longer than its tuples take. "
+                "A batch is what is free at that moment, never waited for."
+            ),
         ),
     )
 
@@ -237,8 +240,10 @@ def section5_3_4(ctx: Context) -> Outcome:
         rows,
         draw,
         (
-            "Ten random instances; the optimum is the linear program over orders that keep the "
-            "constraints. Shares above 1 by less than the standard error are chance.",
+            (
+                "Ten random instances; the optimum is the linear program over orders that keep the "
+                "constraints. Shares above 1 by less than the standard error are chance."
+            ),
         ),
     )
 

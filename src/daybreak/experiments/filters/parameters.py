@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def _series(
 
 
 def _rising(values: Sequence[float], tolerance: float) -> bool:
-    return all(b >= a * (1 - tolerance) for a, b in zip(values, values[1:], strict=False))
+    return all(b >= a * (1 - tolerance) for a, b in itertools.pairwise(values))
 
 
 def _table(head: str, xs: Sequence[str], series: Series) -> list[list[str]]:
@@ -67,6 +68,9 @@ def fig6_3(ctx: Context) -> Outcome:
     variants = [three_filters((ms, ms, ms)) for ms in COSTS_SWEPT_MS]
     series = _series(ctx, variants)
     best = [min(RATE_PER_S, optimum_per_s([f.estimate for f in v])) for v in variants]
+    reached = min(
+        cell.throughput_per_s.mean / b for cell, b in zip(series["free-first"], best, strict=True)
+    )
     mine = series["priority"]
     throughputs = [c.throughput_per_s.mean for c in mine]
     latencies = [c.latency_ms.mean for c in mine]
@@ -89,13 +93,8 @@ def fig6_3(ctx: Context) -> Outcome:
             "free-first decides what arrives, up to the optimum",
             "robust",
             "- (ours)",
-            "at least "
-            f"{min(c.throughput_per_s.mean / b for c, b in zip(series['free-first'], best, strict=True)):.1%}"
-            " of min(input, F*)",
-            all(
-                c.throughput_per_s.mean > 0.97 * b
-                for c, b in zip(series["free-first"], best, strict=True)
-            ),
+            f"at least {reached:.1%} of min(input, F*)",
+            reached > 0.97,
         ),
     ]
     return Outcome(
@@ -105,8 +104,10 @@ def fig6_3(ctx: Context) -> Outcome:
             figure, [(COSTS_SWEPT_MS, series, "cost of each filter, ms", best)]
         ),
         (
-            "Nothing changes while the optimum is above the input rate of 20/s (to 96 ms); "
-            "beyond it the queue grows, and latency is that of a run of 3000 tuples.",
+            (
+                "Nothing changes while the optimum is above the input rate of 20/s (to 96 ms); "
+                "beyond it the queue grows, and latency is that of a run of 3000 tuples."
+            ),
         ),
     )
 
@@ -166,11 +167,13 @@ def fig6_4(ctx: Context) -> Outcome:
             ],
         ),
         (
-            "The caption speaks of one filter, the text of all: both are run. At 20/s the "
-            "filters of 100, 150 and 200 ms are overloaded for most selectivities, so the "
-            "throughput is their capacity, which falls as fewer tuples are dropped: F* goes "
-            f"from {bound(every)[0]:.1f} to {bound(every)[-1]:.1f}/s. The report's stable "
-            "throughput would need cheaper filters than it states.",
+            (
+                "The caption speaks of one filter, the text of all: both are run. At 20/s the "
+                "filters of 100, 150 and 200 ms are overloaded for most selectivities, so the "
+                "throughput is their capacity, which falls as fewer tuples are dropped: F* goes "
+                f"from {bound(every)[0]:.1f} to {bound(every)[-1]:.1f}/s. The report's stable "
+                "throughput would need cheaper filters than it states."
+            ),
         ),
     )
 

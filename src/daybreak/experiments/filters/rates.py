@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def fig6_1(ctx: Context) -> Outcome:
 
     def rises(router: str) -> bool:
         latencies = [_latency(found, router, rate, "poisson") for rate in LATENCY_RATES]
-        return all(a < b for a, b in zip(latencies, latencies[1:], strict=False))
+        return all(a < b for a, b in itertools.pairwise(latencies))
 
     ideal_wins = [
         rate
@@ -130,10 +131,14 @@ def fig6_1(ctx: Context) -> Outcome:
         _latency_table(found),
         lambda figure: _draw_latency(figure, found),
         (
-            "Latency is from arrival to decision, of all tuples, dropped or passed. Above the "
-            "capacity of an approach (fixed: 10/s) its latency depends on how long the run is.",
-            "Ideal sends some tuples to slow filters first, which costs latency when nothing "
-            "waits; it wins once the fast filter's queue of the fixed order costs more.",
+            (
+                "Latency is from arrival to decision, of all tuples, dropped or passed. Above the "
+                "capacity of an approach (fixed: 10/s) its latency depends on how long the run is."
+            ),
+            (
+                "Ideal sends some tuples to slow filters first, which costs latency when nothing "
+                "waits; it wins once the fast filter's queue of the fixed order costs more."
+            ),
         ),
     )
 
@@ -221,14 +226,20 @@ def fig6_2(ctx: Context) -> Outcome:
         rows,
         lambda figure: _draw_throughput(figure, found, at_limit["free-first"].mean),
         (
-            f"Saturation is measured in a closed loop of {POPULATION} tuples. Under an open "
-            "overload, what is decided per second may exceed F*, since tuples that need slow "
-            "filters are left lying.",
-            "Priority loses because its fetch rule asks whether a queue is empty, and a tuple "
-            "others work on counts as queued: filters join in on it while new tuples wait "
-            "outside. The fixed order cannot pass more than its first filter takes.",
-            f"Not in the figure, saturated: least-cost {least.text(2)}, "
-            f"work-stealing {stealing.text(2)} tuples/s.",
+            (
+                f"Saturation is measured in a closed loop of {POPULATION} tuples. Under an open "
+                "overload, what is decided per second may exceed F*, since tuples that need slow "
+                "filters are left lying."
+            ),
+            (
+                "Priority loses because its fetch rule asks whether a queue is empty, and a tuple "
+                "others work on counts as queued: filters join in on it while new tuples wait "
+                "outside. The fixed order cannot pass more than its first filter takes."
+            ),
+            (
+                f"Not in the figure, saturated: least-cost {least.text(2)}, "
+                f"work-stealing {stealing.text(2)} tuples/s."
+            ),
         ),
     )
 

@@ -75,7 +75,7 @@ class OneAtATime(Routing):
     def arrive(self, t: StreamTuple) -> None:
         self.queues[self.next_filter(t)].append(t)
 
-    def pick(self, filter_: int, duplicate: bool) -> StreamTuple | None:  # noqa: ARG002
+    def pick(self, filter_: int, duplicate: bool) -> StreamTuple | None:
         queue = self.queues[filter_]
         return queue.popleft() if queue else None
 
@@ -112,8 +112,8 @@ class Fetching(Routing):
     def arrive(self, t: StreamTuple) -> None:
         self.input.append(t)
 
-    def release(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002
+    def release(self, t: StreamTuple, filter_: int) -> None:
         self.pool.release(t)
 
-    def forget(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002
+    def forget(self, t: StreamTuple, filter_: int) -> None:
         self.pool.forget(t)

@@ -40,8 +40,8 @@ class FreeFirst(Routing):
             t = self.pool.take_busy(filter_, lambda b: (-b.num_running, b.num_passed, -b.sequence))
         return t
 
-    def release(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002
+    def release(self, t: StreamTuple, filter_: int) -> None:
         self.pool.release(t)
 
-    def forget(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002
+    def forget(self, t: StreamTuple, filter_: int) -> None:
         self.pool.forget(t)

@@ -54,5 +54,5 @@ class LeastCost(OneAtATime):
         self._working[filter_] -= 1
         super().release(t, filter_)
 
-    def forget(self, t: StreamTuple, filter_: int) -> None:  # noqa: ARG002
+    def forget(self, t: StreamTuple, filter_: int) -> None:
         self._working[filter_] -= 1

@@ -31,9 +31,11 @@ class Replica(ABC):
 
     async def ping(self) -> None:
         """A round trip without work, for measuring the network's part; nothing by default."""
+        return
 
     async def close(self) -> None:
         """Frees connections; called once, last."""
+        return
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, TimeoutError
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from daybreak.filters.services.base import Replica, Service, ServiceUnavailable
 
+_UNAVAILABLE = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.BusyLoadingError,
+    OSError,
+)
 #: Commands for one tuple, such as ``[("GET", "user:7")]``; the last one's reply counts.
 Commands = Callable[[Any], Sequence[Sequence[Any]]]
 
@@ -52,7 +57,7 @@ class RedisReplica(Replica):
             last.append(queued - 1)
         try:
             replies = await pipeline.execute()
-        except (RedisConnectionError, TimeoutError, BusyLoadingError, OSError) as error:
+        except _UNAVAILABLE as error:
             raise ServiceUnavailable(f"{self.address}: {error}") from error
         found = [replies[k] for k in last]
         if self._keep is None:
@@ -62,7 +67,7 @@ class RedisReplica(Replica):
     async def ping(self) -> None:
         try:
             await self._client.ping()
-        except (RedisConnectionError, TimeoutError, OSError) as error:
+        except _UNAVAILABLE as error:
             raise ServiceUnavailable(f"{self.address}: {error}") from error
 
     async def close(self) -> None:
