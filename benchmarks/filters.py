@@ -15,7 +15,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from random import Random
@@ -79,30 +79,41 @@ class Services:
         await connection.close()
 
     def adapters(self, threads: int | None) -> list[Service]:
-        """With ``threads`` None the router must find out how wide the services are."""
-        known: dict[str, Any] = {"threads": threads}
-        for_each = [{**known, "service_time_s": s, "selectivity": SELECTIVITY} for s in TIMES_S]
-        if threads is None:
-            for_each = [{}, {}, {}]
-        return [
-            redis_service(
-                "redis",
-                [self.redis.url],
-                commands=lambda k: [("BLPOP", "never", TIMES_S[0]), ("GET", f"k:{k}")],
-                connections=THREADS,
-                **for_each[0],
-            ),
-            postgres_service(
-                "postgres",
-                [self.postgres.dsn],
-                # An outer join: an inner one would not sleep for keys that are not there.
-                query=f"select t.id from pg_sleep({TIMES_S[1]}) left join t on t.id = any($1)",
-                key=int,
-                connections=THREADS,
-                **for_each[1],
-            ),
-            http_service("http", [self.http.url], path=lambda k: f"/{k}", **for_each[2]),
-        ]
+        return adapters(self.redis.url, self.postgres.dsn, self.http.url, threads)
+
+
+def adapters(
+    redis_url: str,
+    dsn: str,
+    http_url: str,
+    threads: int | None,
+    key: Callable[[Any], Any] = int,
+) -> list[Service]:
+    """With ``threads`` None the router must find out all by itself."""
+    known: list[dict[str, Any]] = [
+        {"threads": threads, "service_time_s": s, "selectivity": SELECTIVITY} for s in TIMES_S
+    ]
+    if threads is None:
+        known = [{}, {}, {}]
+    return [
+        redis_service(
+            "redis",
+            [redis_url],
+            commands=lambda t: [("BLPOP", "never", TIMES_S[0]), ("GET", f"k:{key(t)}")],
+            connections=threads or THREADS,
+            **known[0],
+        ),
+        postgres_service(
+            "postgres",
+            [dsn],
+            # An outer join: an inner one would not sleep for keys that are not there.
+            query=f"select t.id from pg_sleep({TIMES_S[1]}) left join t on t.id = any($1)",
+            key=key,
+            connections=threads or THREADS,
+            **known[1],
+        ),
+        http_service("http", [http_url], path=lambda t: f"/{key(t)}", **known[2]),
+    ]
 
 
 def keys(seed: int) -> Iterator[int]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.cli.test_commands import ROOT, answer, daybreak
 
 FILTERS = str(ROOT / "examples" / "filters.toml")

@@ -20,7 +20,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Literal
 
-from daybreak.filters.capacity import Ticket
+from daybreak.filters.capacity import OnlineEstimator, Ticket
 from daybreak.filters.declared import check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher
@@ -30,6 +30,9 @@ from daybreak.filters.probing import measure_replica
 from daybreak.filters.routers import make_router
 from daybreak.filters.services.base import Service, ServiceUnavailable
 from daybreak.model.errors import ConfigError, DaybreakError
+
+#: Estimators by service and replica.
+Learned = list[list[OnlineEstimator]]
 
 log = logging.getLogger("daybreak.filters")
 
@@ -74,6 +77,7 @@ class Router:
         give_up_s: float | None = None,
         on_failure: Callable[[Failure], None] | None = None,
         on_decision: Callable[[Any, bool, float], None] | None = None,
+        learned: Learned | None = None,
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,7 +86,8 @@ class Router:
         ``on_decision(tuple, passed, latency_s)`` hears of dropped tuples, too. With ``give_up_s``
         a service that is dead for longer ends the run with `FilterFailed`; by default its tuples
         wait for it. ``capacity="probe"`` measures services without declared threads as the
-        report does (it empties them first) instead of learning from traffic.
+        report does (it empties them first) instead of learning from traffic. ``learned`` is
+        what another router of the same services left behind.
         """
         check_names([s.name for s in services])
         if window < 1 or batch < 1:
@@ -102,6 +107,10 @@ class Router:
             [s.name for s in services], {s.name: s.after for s in services}
         )
         self.states = [ServiceState.of(s, capacity == "probe") for s in services]
+        if learned is not None:
+            for state, estimators in zip(self.states, learned, strict=True):
+                for replica, estimator in zip(state.replicas, estimators, strict=True):
+                    replica.estimator = estimator
         self.estimates = Estimates([s.estimate for s in self.states])
         #: Of the run that was started last.
         self.counts = Counts()
@@ -115,6 +124,11 @@ class Router:
         (``contextlib.aclosing``).
         """
         return _Run(self, tuples).results()
+
+    @property
+    def learned(self) -> Learned:
+        """What it knows of each replica, to start another router with."""
+        return [[r.estimator for r in s.replicas] for s in self.states]
 
     async def close(self) -> None:
         for state in self.states:

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +59,8 @@ def local_session(
     if find_spec("pandas") is None:
         # Arrow UDFs want pandas; without it Spark warns at every udf() and pickles anyway.
         conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
+    # Python workers must find what the driver finds; Spark would take any python3 on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
     for key, value in {**conf, **(extra_conf or {})}.items():
         builder = builder.config(key, value)
