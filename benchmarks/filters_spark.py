@@ -132,8 +132,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON only")
     arguments = parser.parse_args()
     # Workers cannot import this folder.
-    cloudpickle.register_pickle_by_value(sys.modules["__main__"])
-    cloudpickle.register_pickle_by_value(sys.modules["benchmarks.filters"])
+    cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(sys.modules["benchmarks.filters"])  # type: ignore[no-untyped-call]
     servers = Services()
     session = local_session("filters benchmark", cores=PARTITIONS)
     try:

@@ -1,7 +1,11 @@
 """The router against a real Redis, a real PostgreSQL and a real HTTP service."""
 
 import asyncio
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +20,16 @@ from tests.filters.stock import (
     users,
 )
 
-from daybreak.filters import Failure, FilterFailed, Passed, Router, Service, ServiceUnavailable
-from daybreak.filters.services.postgres import PostgresReplica
+from daybreak.filters import (
+    Capacity,
+    Failure,
+    FilterFailed,
+    Passed,
+    Router,
+    ServiceUnavailable,
+)
+from daybreak.filters.probing import measure_replica
+from daybreak.filters.services.postgres import PostgresReplica, postgres_service
 from daybreak.filters.services.redis import redis_service
 
 
@@ -167,30 +179,11 @@ def test_a_service_that_gets_slower_is_noticed_and_its_twin_gets_more(servers: S
 
 def test_the_report_s_measurement_on_a_real_redis(servers: Servers) -> None:
     # Three connections, each held up 40 ms on the server: 75 per second.
-    import time
-
-    from daybreak.filters.probing import measure_replica
-
-    class ThreeAtATime:
-        def __init__(self, service: Service) -> None:
-            self.replica = service.replicas[0]
-            self.address = self.replica.address
-            self.gate = asyncio.Semaphore(3)
-
-        async def ask(self, tuples: Any) -> Any:
-            async with self.gate:
-                return await self.replica.ask(tuples)
-
-        async def ping(self) -> None:
-            await self.replica.ping()
-
-        async def close(self) -> None:
-            await self.replica.close()
-
-    async def run() -> Any:
-        limited = ThreeAtATime(users(servers.redis[:1], delay_s=0.04))
-        found = await measure_replica(limited, 1, 1, time.monotonic)  # type: ignore[arg-type]
-        await limited.close()
+    async def run() -> Capacity:
+        service = users(servers.redis[:1], delay_s=0.04, connections=3)
+        replica = service.replicas[0]
+        found = await measure_replica(replica, 1, 1, time.monotonic)
+        await replica.close()
         return found
 
     capacity = asyncio.run(run())
@@ -199,8 +192,6 @@ def test_the_report_s_measurement_on_a_real_redis(servers: Servers) -> None:
 
 
 def test_a_wrong_query_ends_the_run_and_names_the_service(servers: Servers) -> None:
-    from daybreak.filters.services.postgres import postgres_service
-
     wrong = postgres_service(
         "wrong", [servers.postgres[0].dsn], query="select nothing from nowhere", key=int
     )
@@ -221,3 +212,15 @@ def test_an_address_nobody_listens_on_is_unavailable_and_shows_no_password() -> 
         asyncio.run(ask())
     assert "127.0.0.1:1/db" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_the_example_runs(servers: Servers) -> None:
+    example = Path(__file__).parents[2] / "examples" / "filters.py"
+    addresses = ["--redis", servers.redis[0].url, "--postgres", servers.postgres[0].dsn]
+    done = subprocess.run(
+        [sys.executable, str(example), *addresses],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    expected_passes = sum(n % 50 < 30 and n % 40 < 25 and 7 * n % 100 < 60 for n in range(1000))
+    assert f"{expected_passes} orders pass, {1000 - expected_passes} are dropped" in done.stdout

@@ -51,7 +51,10 @@ def through_filters(frame: DataFrame, make_services: MakeServices, **options: An
     if not step.name:
         from pyspark import cloudpickle
 
-        digest = blake2b(cloudpickle.dumps(step), digest_size=16).hexdigest()
+        digest = blake2b(
+            cloudpickle.dumps(step),  # type: ignore[no-untyped-call]
+            digest_size=16,
+        ).hexdigest()
         step = FilterStep(make_services=make_services, **{**options, "name": digest})
     return frame.mapInArrow(lambda batches: route_batches(step, batches), frame.schema)
 
