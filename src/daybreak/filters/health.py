@@ -127,9 +127,9 @@ class ServiceState:
         elif self.dead_since_s is None:
             self.dead_since_s = now_s
 
-    def next_retry_s(self) -> float | None:
-        """When a replica that is down may be asked again."""
-        times = [r.retry_at_s for r in self.replicas if not r.up and r.in_flight == 0]
+    def next_retry_s(self, now_s: float) -> float | None:
+        """When a replica that is down may be asked again, if not already now."""
+        times = [r.retry_at_s for r in self.replicas if not r.up and r.retry_at_s > now_s]
         return min(times, default=None)
 
     @property

@@ -261,13 +261,13 @@ class _Run:
         self._plan_retry(now_s)
 
     def _plan_retry(self, now_s: float) -> None:
-        times = [at for s in self.router.states if (at := s.next_retry_s()) is not None]
+        states = self.router.states
+        times = [at for s in states if (at := s.next_retry_s(now_s)) is not None]
         if self.retry is not None:
             self.retry.cancel()
             self.retry = None
         if times and self.counts.undecided:
-            pause_s = max(0.001, min(times) - now_s)
-            self.retry = asyncio.get_running_loop().call_later(pause_s, self._pump)
+            self.retry = asyncio.get_running_loop().call_later(min(times) - now_s, self._pump)
 
     async def _ask(self, call: Call, replica: ReplicaState, ticket: Ticket) -> None:
         service = self.router.services[call.filter]
