@@ -95,21 +95,23 @@ def test_an_async_source_is_read_no_further_than_the_window() -> None:
 def test_a_failed_replica_is_replaced_by_the_other_and_asked_again_later() -> None:
     one, two = Flaky("one"), Flaky("two")
     failures: list[Failure] = []
+    now_s = 0.0
 
     async def run() -> list[Passed]:
         router = Router(
             [Service(name="pair", replicas=[one, two], threads=2)],
             window=8,
             on_failure=failures.append,
+            clock=lambda: now_s,
         )
         found: list[Passed] = []
         async with router:
 
             async def source() -> AsyncIterator[int]:
-                for value in range(3000):
+                nonlocal now_s
+                for value in range(6000):
                     one.down = 100 <= value < 2000
-                    if value % 50 == 0:
-                        await asyncio.sleep(0.002)
+                    now_s += 0.001
                     yield value
 
             async for passed in router.run(source()):
@@ -117,12 +119,12 @@ def test_a_failed_replica_is_replaced_by_the_other_and_asked_again_later() -> No
         return found
 
     found = asyncio.run(run())
-    assert sorted(p.tuple for p in found) == list(range(3000))
+    assert sorted(p.tuple for p in found) == list(range(6000))
     assert failures
     assert all(f.replica == "one" and f.others_up for f in failures)
     # It came back: after the outage it was asked again.
     assert max(one.asked) > 2000
-    assert sorted(one.asked + two.asked) == list(range(3000))
+    assert sorted(one.asked + two.asked) == list(range(6000))
 
 
 def test_tuples_of_a_dead_service_wait_and_are_decided_once_it_is_back() -> None:
