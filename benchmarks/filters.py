@@ -1,6 +1,6 @@
 """Routers on a real Redis, a real PostgreSQL and a real HTTP service with configured throttles.
 
-    python benchmarks/filters.py [--seconds 12] [--json]
+    python benchmarks/filters.py [--seconds 15] [--json]
 
 Each service holds every call for a configured time on the server and takes a configured number
 at once (Redis: a blocking pop, PostgreSQL: pg_sleep, over so many connections; HTTP: so many
@@ -34,8 +34,8 @@ from daybreak.filters.services.http import http_service
 from daybreak.filters.services.postgres import postgres_service
 from daybreak.filters.services.redis import redis_service
 
-#: The report's three costs, halved, and four threads each.
-TIMES_S = (0.05, 0.075, 0.1)
+#: The report's three costs, and four threads each.
+TIMES_S = (0.1, 0.15, 0.2)
 THREADS = 4
 SELECTIVITY = 0.4
 OPTIMUM_PER_S = optimum_per_s([Estimate(s, THREADS, SELECTIVITY) for s in TIMES_S])
@@ -131,7 +131,7 @@ async def saturated(services: list[Service], router: str, seconds: float) -> dic
     made = Router(
         services,
         router=router,
-        window=64,
+        window=48,
         on_decision=lambda _k, _passed, _latency: decided.append(time.monotonic()),
     )
     began = time.monotonic()
@@ -212,7 +212,7 @@ def measure(seconds: float, say: Any) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=12.0, help="measured per router")
+    parser.add_argument("--seconds", type=float, default=15.0, help="measured per router")
     parser.add_argument("--json", action="store_true", help="print JSON only")
     arguments = parser.parse_args()
     result = measure(arguments.seconds, lambda text: print(text, file=sys.stderr))

@@ -1,6 +1,6 @@
 """The Spark step against the naive way, on the throttled services of benchmarks/filters.py.
 
-    python benchmarks/filters_spark.py [--rows 1500] [--json]
+    python benchmarks/filters_spark.py [--rows 800] [--json]
 
 Both run as mapInArrow over the same rows in the same session, one after the other, with the same
 number of calls at once per service. Naive: each row looks up its services one at a time, in the
@@ -128,7 +128,7 @@ def measure(rows: int, session: SparkSession, servers: Services) -> dict[str, An
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", type=int, default=1500)
+    parser.add_argument("--rows", type=int, default=800)
     parser.add_argument("--json", action="store_true", help="print JSON only")
     arguments = parser.parse_args()
     # Workers cannot import this folder.
