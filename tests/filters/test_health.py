@@ -73,15 +73,17 @@ def test_the_service_is_dead_while_none_is_up_and_capacities_of_those_up_add_up(
     s = state()
     one, two = s.replicas
     both = s.estimate.capacity_per_s
+
+    def dead_since_s(now_s: float) -> float | None:
+        s.observe(now_s)
+        return s.dead_since_s
+
     one.failed(one.started(0.0), 1.0, "refused")
-    s.observe(1.0)
-    assert s.dead_since_s is None
+    assert dead_since_s(1.0) is None
     assert s.estimate.capacity_per_s == pytest.approx(both / 2)
     two.failed(two.started(0.0), 2.0, "refused")
-    s.observe(2.0)
+    assert dead_since_s(2.0) == 2.0
     two.failed(two.started(5.0), 5.0, "refused")
-    s.observe(5.0)
-    assert s.dead_since_s == 2.0
+    assert dead_since_s(5.0) == 2.0
     two.finished(two.started(6.0), 6.1, [True])
-    s.observe(6.1)
-    assert s.dead_since_s is None
+    assert dead_since_s(6.1) is None

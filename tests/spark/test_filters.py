@@ -52,6 +52,13 @@ def test_a_partition_without_rows_gives_none() -> None:
     assert list(route_batches(step, iter([]))) == []
 
 
+def test_a_reader_that_has_enough_stops_the_calls() -> None:
+    step = FilterStep(make_services=make_services, window=10, name="enough")
+    found = route_batches(step, iter(batches(50, 50, 50, 50)))
+    assert next(found).num_rows > 0
+    found.close()  # type: ignore[attr-defined]
+
+
 def test_what_one_batch_learned_the_next_one_knows() -> None:
     step = FilterStep(make_services=make_services, name="learning")
     list(route_batches(step, iter(batches(300))))

@@ -44,8 +44,8 @@ class FilterStep:
 def through_filters(frame: DataFrame, make_services: MakeServices, **options: Any) -> DataFrame:
     """The rows that every service lets pass; options as in `FilterStep`.
 
-    Services get each row as a dictionary. A row is decided even if the query is cancelled or a
-    task repeated: services must not change anything.
+    Services get each row as a dictionary. Spark may repeat a task, so services must not change
+    anything.
     """
     step = FilterStep(make_services=make_services, **options)
     if not step.name:
@@ -118,10 +118,15 @@ def route_batches(step: FilterStep, batches: Iterator[pa.RecordBatch]) -> Iterat
             while runner.run(_advance(results)):
                 while waiting and waiting[0].undecided == 0 and len(waiting) > 1:
                     yield waiting.popleft().result()
-        finally:
-            runner.run(router.close())
+        finally:  # also when Spark has enough rows and stops reading
+            runner.run(_close(results, router))
     for batch in waiting:
         yield batch.result()
+
+
+async def _close(results: Any, router: Router) -> None:
+    await results.aclose()
+    await router.close()
 
 
 async def _advance(results: Any) -> bool:
