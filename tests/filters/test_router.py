@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -256,6 +257,19 @@ def test_unknown_threads_are_found_out(capacity: Any) -> None:
     estimate = asyncio.run(run()).estimates[0]
     assert estimate.threads == pytest.approx(3, abs=1)
     assert estimate.capacity_per_s == pytest.approx(150, rel=0.25)
+
+
+def test_one_run_at_a_time() -> None:
+    async def run() -> None:
+        router = Router([callable_service("all", divides(1))])
+        async with aclosing(router.run(range(10))) as first:  # type: ignore[type-var]
+            await anext(first)
+            with pytest.raises(ConfigError, match="run under way"):
+                await anext(router.run(range(10)))
+        assert len([p async for p in router.run(range(10))]) == 10
+        await router.close()
+
+    asyncio.run(run())
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -195,12 +195,24 @@ def test_the_report_s_measurement_on_a_real_redis(servers: Servers) -> None:
     assert capacity.service_time_s == pytest.approx(0.1, rel=0.3)
 
 
-def test_a_wrong_query_ends_the_run_and_names_the_service(servers: Servers) -> None:
-    wrong = postgres_service(
-        "wrong", [servers.postgres[0].dsn], query="select nothing from nowhere", key=int
-    )
-    with pytest.raises(FilterFailed, match=r"'wrong'.*nowhere"):
-        asyncio.run(gather(Router([wrong]), [1, 2, 3]))
+def test_what_no_retry_can_mend_ends_the_run_and_names_the_service(servers: Servers) -> None:
+    dsn, redis = servers.postgres[0].dsn, servers.redis[0]
+    ids = "select id from stock where id = any($1)"
+    wrong = {
+        "table": postgres_service("table", [dsn], query="select a from nowhere", key=int),
+        "key": postgres_service("key", [dsn], query=ids, key=str),
+        "command": redis_service("command", [redis.url], commands=lambda _: [("GETT", "x")]),
+        "password": redis_service(
+            "password",
+            [f"redis://nobody:wrong@127.0.0.1:{redis.port}"],
+            commands=lambda _: [("GET", "x")],
+        ),
+    }
+    for name, service in wrong.items():
+        router = Router([service])
+        with pytest.raises(FilterFailed, match=f"'{name}'"):
+            asyncio.run(gather(router, [1, 2, 3]))
+        assert router.states[0].replicas[0].in_flight == 0
 
 
 def test_an_address_nobody_listens_on_is_unavailable_and_shows_no_password() -> None:

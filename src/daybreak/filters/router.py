@@ -112,8 +112,9 @@ class Router:
                 for replica, estimator in zip(state.replicas, estimators, strict=True):
                     replica.estimator = estimator
         self.estimates = Estimates([s.estimate for s in self.states])
-        #: Of the run that was started last.
+        #: Of the run that was started last; one runs at a time.
         self.counts = Counts()
+        self.running = False
         # Refused here rather than when the first tuple is on its way.
         make_router(router).attach(self.estimates, self.dependencies, self.rng)
 
@@ -160,7 +161,7 @@ class _Run:
             router.rng,
             router.batch,
         )
-        router.counts = self.counts = self.dispatcher.counts
+        self.counts = self.dispatcher.counts
         self.out: deque[Passed] = deque()
         self.exhausted = False
         self.error: BaseException | None = None
@@ -173,6 +174,11 @@ class _Run:
         self.sample: Any = None
 
     async def results(self) -> AsyncIterator[Passed]:
+        if self.router.running:
+            # A thread freed by one run would not wake the other.
+            raise ConfigError("router", "has a run under way", "end it, or make another router")
+        self.router.running = True
+        self.router.counts = self.counts
         self.changed, self.room = asyncio.Event(), asyncio.Event()
         self._spawn(self._feed())
         try:
@@ -197,6 +203,7 @@ class _Run:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.router.running = False
 
     def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
@@ -213,8 +220,7 @@ class _Run:
                 call, replica, ticket = asked
                 replica.cancelled(ticket)
                 self.dispatcher.fail(call)
-                if not self.stopping:
-                    self._pump()
+                self._pump_later()
         elif (error := task.exception()) is not None:
             self._break(error)
 
@@ -260,6 +266,15 @@ class _Run:
         self._measure(now_s)
         self._plan_retry(now_s)
 
+    def _pump_later(self) -> None:
+        """From a callback, where an error would otherwise reach nobody."""
+        if self.stopping:
+            return
+        try:
+            self._pump()
+        except Exception as error:
+            self._break(error)
+
     def _plan_retry(self, now_s: float) -> None:
         states = self.router.states
         times = [at for s in states if (at := s.next_retry_s(now_s)) is not None]
@@ -267,7 +282,7 @@ class _Run:
             self.retry.cancel()
             self.retry = None
         if times and self.counts.undecided:
-            self.retry = asyncio.get_running_loop().call_later(min(times) - now_s, self._pump)
+            self.retry = asyncio.get_running_loop().call_later(min(times) - now_s, self._pump_later)
 
     async def _ask(self, call: Call, replica: ReplicaState, ticket: Ticket) -> None:
         service = self.router.services[call.filter]
@@ -279,6 +294,7 @@ class _Run:
         except (ServiceUnavailable, TimeoutError) as error:
             self._failed(call, replica, ticket, error)
         except Exception as error:
+            replica.cancelled(ticket)
             raise FilterFailed(f"service {service.name!r}: {error!r}") from error
         else:
             now_s = self.router.clock()

@@ -18,7 +18,6 @@ _UNAVAILABLE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
-    asyncpg.InterfaceError,
 )
 
 
@@ -49,7 +48,10 @@ class PostgresReplica(Replica):
         keys = [self._key(t) for t in tuples]
         try:
             rows = await (await self._connected()).fetch(self._query, keys)
-        except _UNAVAILABLE as error:
+        except (*_UNAVAILABLE, asyncpg.InterfaceError) as error:
+            # InterfaceError also means wrong keys or arguments, which no retry mends.
+            if isinstance(error, asyncpg.InterfaceError) and "closed" not in str(error):
+                raise
             await self._forget_connections()
             raise ServiceUnavailable(f"{self.address}: {error or type(error).__name__}") from error
         found = {row[0]: dict(row) for row in rows}

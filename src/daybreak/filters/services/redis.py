@@ -57,6 +57,8 @@ class RedisReplica(Replica):
             last.append(queued - 1)
         try:
             replies = await pipeline.execute()
+        except exceptions.AuthenticationError:
+            raise  # a kind of ConnectionError, but no retry mends it
         except _UNAVAILABLE as error:
             raise ServiceUnavailable(f"{self.address}: {error}") from error
         found = [replies[k] for k in last]
