@@ -32,6 +32,7 @@ def binary(name: str, package: str) -> str:
                 return str(place)
         if attempt == 0 and os.geteuid() == 0 and shutil.which("apt-get"):
             sys.stderr.write(f"{name} is not here: installing the Debian package {package}\n")
+            _without_debians_own_cluster()
             install = ["install", "-y", "-qq", "--no-install-recommends", package]
             for action in (["update", "-qq"], install):
                 subprocess.run(
@@ -41,6 +42,14 @@ def binary(name: str, package: str) -> str:
                     env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
                 )
     raise RuntimeError(f"{name} is not installed; install the package {package}")
+
+
+def _without_debians_own_cluster() -> None:
+    """Keeps Debian's PostgreSQL package from starting a server of its own."""
+    settings = Path("/etc/postgresql-common/createcluster.conf")
+    if not settings.exists():
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text("create_main_cluster = false\n")
 
 
 def free_port() -> int:

@@ -1,27 +1,15 @@
-"""Real servers for the tests, on loopback: HTTP from the standard library, PostgreSQL from Debian.
-
-PostgreSQL is looked for under /usr/lib/postgresql; where it is missing and the tests run as root
-on Debian, it is installed with apt-get, and said so. It never runs as root.
-"""
+"""Real servers for the tests, on loopback: HTTP from the standard library, and PostgreSQL."""
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Lock, Thread
+
+from benchmarks.servers import PostgresServer
 
 
 @dataclass
@@ -80,72 +68,12 @@ def http_server(pages: Pages) -> Iterator[str]:
         thread.join()
 
 
-def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = 30) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {deadline_s} s for {what}")
-        time.sleep(0.02)
-
-
-def _postgres_bin() -> Path:
-    def found() -> list[Path]:
-        return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-
-    if not found() and os.geteuid() == 0 and shutil.which("apt-get"):
-        print("installing postgresql with apt-get for the tests", file=sys.stderr)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        # No cluster of Debian's own: the tests start theirs.
-        Path("/etc/postgresql-common").mkdir(exist_ok=True)
-        settings = Path("/etc/postgresql-common/createcluster.conf")
-        if not settings.exists():
-            settings.write_text("create_main_cluster = false\n")
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
-            subprocess.run(
-                ["apt-get", "-q", *command], check=True, env=environment, capture_output=True
-            )
-    if not found():
-        raise RuntimeError("PostgreSQL is needed: apt-get install postgresql, as root")
-    return found()[-1].parent
-
-
 @contextmanager
 def postgres() -> Iterator[str]:
     """A PostgreSQL of its own in a temporary folder; yields its SQLAlchemy URL."""
-    programs = _postgres_bin()
-    with tempfile.TemporaryDirectory(prefix="daybreak-pg-") as folder:
-        data = Path(folder) / "data"
-        user: dict[str, int] = {}
-        if os.geteuid() == 0:
-            account = pwd.getpwnam("nobody")
-            user = {"user": account.pw_uid, "group": account.pw_gid}
-            os.chown(folder, account.pw_uid, account.pw_gid)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "mirror", "-A", "trust", "--no-sync"],
-            check=True, capture_output=True, cwd=folder, **user,  # type: ignore[call-overload]
-        )  # fmt: skip
-        options = ["-k", folder, "-h", "127.0.0.1", "-p", str(port), "-F"]
-        log = (Path(folder) / "log").open("wb")
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, *options],
-            stdout=log, stderr=log, cwd=folder, **user,  # type: ignore[call-overload]
-        )  # fmt: skip
-        try:
-            ready: list[Path | str] = [
-                programs / "pg_isready",
-                "-q",
-                "-h",
-                "127.0.0.1",
-                "-p",
-                str(port),
-            ]
-            wait_for(lambda: subprocess.run(ready, check=False).returncode == 0, "PostgreSQL", 60)
-            yield f"postgresql+psycopg://mirror@127.0.0.1:{port}/postgres"
-        finally:
-            # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients.
-            server.send_signal(signal.SIGINT)
-            server.wait(30)
-            log.close()
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server.dsn.replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.close()
