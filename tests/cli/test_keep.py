@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pa_parquet
 import pytest
-from tests.freshness.keep.servers import Pages, http_server, wait_for
+from benchmarks.servers import wait_until
+from tests.freshness.keep.servers import Pages, http_server
 from typer.testing import CliRunner
 
 from daybreak.cli.main import app
@@ -42,13 +43,13 @@ def test_killed_restarted_asked_and_stopped(tmp_path: Path) -> None:
             f'[sources.web]\nkind = "http"\nurls = {json.dumps(urls)}\n'
         )
         process = start(path)
-        wait_for(lambda: len({p for p, _ in pages.log}) == 8, "all pages to be copied")
+        wait_until(lambda: len({p for p, _ in pages.log}) == 8, "all pages to be copied")
         process.kill()
         process.communicate()
         seen = len(pages.log)
         pages.content["/3"] = b"second"
         process = start(path)
-        wait_for(lambda: ("/3", 200) in pages.log[seen:], "the change to be found")
+        wait_until(lambda: ("/3", 200) in pages.log[seen:], "the change to be found")
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 0
