@@ -1,0 +1,182 @@
+"""The command line of the comparison."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.versus import plans, present
+from benchmarks.versus.sides import SIDES
+from benchmarks.versus.workload import Task
+
+from daybreak.cli.console import console, error_console
+from daybreak.report.figures import can_draw
+from daybreak.report.text import table
+from daybreak.spark.session import require_java
+
+TITLES = {
+    "latency": "Latency at a rate everybody is offered",
+    "overload": "Daybreak and hand-composited code near and beyond capacity",
+    "ablation": "What compositing and scheduling buy",
+}
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="versus_spark.py",
+        description="Daybreak beside Structured Streaming alone: latency from a row's creation to "
+        "its visibility in a durable Parquet sink.",
+        epilog="example: python benchmarks/versus_spark.py --quick --docs docs/results",
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help="under 15 minutes: 1, 25 and 250 queries, 20 s each")
+    add("--json", action="store_true", help="print JSON instead of tables")
+    add("--only", type=_sides, metavar="NAME,...", help=f"of {', '.join(SIDES)}")
+    add("--queries", type=_numbers, metavar="N,...", help="default: 1,25,60,250")
+    add("--seconds", type=float, help="measured time of each, default 60, quick 20")
+    add("--warmup", type=float, help="fed before that, default 20, quick 5")
+    add("--rate", type=float, default=800.0, help="rows per second, default 800")
+    add("--cores", default="*", help="Spark's local cores, default all")
+    add("--overload", action="store_true", help="near and beyond the hand-composited capacity")
+    add("--ablation", action="store_true", help="compositing x policy x load")
+    add("--out", type=Path, default=Path("reproduced"), help="where JSON and pictures go")
+    add("--docs", type=Path, metavar="FOLDER", help="rewrite FOLDER/spark.md from the JSON files")
+    add("--no-run", action="store_true", help="measure nothing: tables and pages from the files")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parse(argv)
+    name = "ablation" if args.ablation else "overload" if args.overload else "latency"
+    if not args.no_run:
+        require_java()
+        _run(name, args)
+    studies = {
+        key: json.loads(file.read_text(encoding="utf-8"))
+        for key in TITLES
+        if (file := _file(args.out, key)).exists()
+    }
+    if name not in studies:
+        error_console().print(f"error: {_file(args.out, name)} does not exist; measure first")
+        return 2
+    pictures = _pictures(studies, args.out)
+    if args.json:
+        sys.stdout.write(json.dumps(studies[name], indent=2) + "\n")
+    else:
+        _print(name, studies[name])
+    written = [_file(args.out, name), *([pictures[name]] if name in pictures else [])]
+    if args.docs:
+        written.append(present.write_page(studies, pictures, args.docs / "spark.md"))
+    for path in written:
+        error_console().print(f"written: {path}")
+    return 0
+
+
+def _run(name: str, args: argparse.Namespace) -> None:
+    timing = plans.QUICK_TIMING if args.quick else plans.FULL_TIMING
+    timing = replace(
+        timing,
+        seconds=args.seconds or timing.seconds,
+        warmup_s=timing.warmup_s if args.warmup is None else args.warmup,
+    )
+    record: dict[str, Any] = {
+        "study": name, "title": TITLES[name], "manifest": _manifest(),
+        "timing": asdict(timing), "results": [],
+    }  # fmt: skip
+
+    def keep(result: dict[str, Any]) -> None:
+        record["results"].append(result)
+        _save(record, _file(args.out, name))
+
+    base = Task("daybreak", 1, args.rate, str((args.out / "work").resolve()), cores=args.cores)
+    to = error_console()
+    study = plans.Study(base, timing, lambda text: to.print(text, highlight=False), keep)
+    queries = args.queries[0] if args.queries else 60
+    if name == "ablation":
+        quick = args.quick
+        study.ablation(
+            queries,
+            plans.POLICIES[:2] if quick else plans.POLICIES,
+            plans.LOADS[1:2] if quick else plans.LOADS,
+        )
+    elif name == "overload":
+        study.overload(queries, plans.LOADS[1:] if args.quick else plans.LOADS)
+    elif args.quick:
+        study.latency(plans.quick_pairs(args.queries, args.only))
+    else:
+        study.latency(plans.all_pairs(args.queries or (1, 25, 60, 250), args.only))
+
+
+def _print(name: str, study: dict[str, Any]) -> None:
+    to = console()
+    if name == "latency":
+        to.print(table(present.latency_rows(study["results"]), title=study["title"]))
+        to.print(table(present.ratio_rows(study["results"]), title="beside Daybreak"))
+    else:
+        to.print(table(present.load_rows(study["results"]), title=study["title"]))
+
+
+def _pictures(studies: dict[str, Any], out: Path) -> dict[str, Path]:
+    if not can_draw():
+        return {}
+    made = {}
+    for name, study in studies.items():
+        if any("failed" not in r for r in study["results"]):
+            plot = present.plot_latency if name == "latency" else present.plot_loads
+            made[name] = plot(study["results"], out / f"versus-spark-{name}.png")
+    return made
+
+
+def _file(out: Path, name: str) -> Path:
+    return out / f"versus-spark-{name}.json"
+
+
+def _save(record: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _manifest() -> dict[str, Any]:
+    from pyspark import __version__ as spark
+
+    done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    java = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "command": shlex.join(["python", "benchmarks/versus_spark.py", *sys.argv[1:]]),
+        "cores": os.cpu_count(),
+        "memory_gb": memory / 2**30,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "spark": spark,
+        "java": java[1] if java else "unknown",
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def _sides(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in SIDES:
+            raise argparse.ArgumentTypeError(
+                f"unknown side {name!r}; choose from {', '.join(SIDES)}"
+            )
+    return names
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = [int(part) for part in text.split(",")]
+    if not numbers or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give whole numbers above 0")
+    return numbers

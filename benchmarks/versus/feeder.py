@@ -1,0 +1,79 @@
+"""Feeds the input folder: one small Parquet file every 100 ms, renamed into place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benchmarks.versus.workload import Filter, readings
+from numpy.typing import NDArray
+
+EVERY_S = 0.1
+
+
+class Wanted(NamedTuple):
+    """Rows that must arrive."""
+
+    ids: NDArray[np.int64]
+    created_us: NDArray[np.int64]
+
+
+class Feeder:
+    """Writes rows at a rate and remembers what each query must give for them."""
+
+    def __init__(self, folder: Path, rate_per_s: float, queries: Sequence[Filter]) -> None:
+        self._folder = folder
+        self._rate_per_s = rate_per_s
+        self.queries = queries
+        self._rng = np.random.default_rng(1)  # the same rows for every side
+        self._tables: list[pa.Table] = []
+        self._files = 0
+        self.rows = 0
+        self.behind_s = 0.0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, seconds: float, check: Callable[[], None]) -> None:
+        """Feeds for so long; ``check`` is called before every file and may raise."""
+        began = time.monotonic()
+        owed = 0.0
+        for i in range(round(seconds / EVERY_S)):
+            due = began + i * EVERY_S
+            time.sleep(max(0.0, due - time.monotonic()))
+            self.behind_s = max(self.behind_s, time.monotonic() - due)
+            check()
+            owed += self._rate_per_s * EVERY_S
+            count = int(owed)
+            owed -= count
+            if count:
+                self._write(count)
+
+    def burst(self, rows: int, files: int = 10) -> None:
+        """Rows as fast as they can be written."""
+        for _ in range(files):
+            self._write(rows // files)
+
+    def wanted(self, query: Filter, from_us: int = 0, to_us: int = 2**62) -> Wanted:
+        """Rows a query must deliver of those created within [from, to)."""
+        rows = self._all().filter(pa.array(query.passes(self._all())))
+        ids, created = rows["id"].to_numpy(), rows["created_us"].to_numpy()
+        inside = (created >= from_us) & (created < to_us)
+        return Wanted(ids[inside], created[inside])
+
+    def _all(self) -> pa.Table:
+        if len(self._tables) > 1:
+            self._tables = [pa.concat_tables(self._tables).combine_chunks()]
+        return self._tables[0]
+
+    def _write(self, count: int) -> None:
+        table = readings(self.rows, count, time.time_ns() // 1000, self._rng)
+        partial = self._folder / f".{self._files:08d}.partial"  # the source ignores dot files
+        pq.write_table(table, partial)
+        partial.rename(self._folder / f"{self._files:08d}.parquet")
+        self._tables.append(table)
+        self._files += 1
+        self.rows += count

@@ -1,0 +1,277 @@
+"""One measurement: a fresh child process and JVM, warm-up, a fixed time, drain, then the count."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.versus.feeder import Feeder
+from benchmarks.versus.visible import Delivered
+from benchmarks.versus.workload import CLASSES, QOS, Filter, Task
+
+ROOT = Path(__file__).resolve().parents[2]
+#: How much later per second rows may become visible before a side counts as falling behind.
+FALLING_BEHIND = 0.05
+START_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a measurement feeds and waits."""
+
+    #: At most so long for the first second's rows: code is loaded and compiled then, and the
+    #: backlog of that time must not be carried into the measured time.
+    prime_s: float
+    warmup_s: float
+    seconds: float
+    #: At most so long for what is still under way when feeding has ended.
+    drain_s: float
+
+
+@dataclass
+class ClassResult:
+    """Latency from row creation to visibility, of rows created in the measured time.
+
+    Rows that had not arrived at the end count with the time they had waited by then, so with
+    ``missing`` above 0 the percentiles are lower bounds.
+    """
+
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    mean_utility: float
+    staleness_s: float
+    rows: int
+    missing: int
+
+
+@dataclass
+class Result:
+    """What one side did with one workload."""
+
+    side: str
+    queries: int
+    rate_per_s: float
+    classes: dict[str, ClassResult]
+    sustained: bool
+    #: Growth of latency, seconds per second, of the class where it is largest.
+    growth: float
+    #: Share of all that was created in the measured time that was visible at its end.
+    delivered_share: float
+    duplicates: int
+    files: int
+    start_s: float
+    cpu_s: float | None
+    feeder_behind_s: float
+    settings: dict[str, Any] = field(default_factory=dict)
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(task: Task, timing: Timing) -> Result:
+    """Runs one side. Raises ``RuntimeError`` with the child's last words if it died."""
+    work = Path(task.work)
+    shutil.rmtree(work, ignore_errors=True)
+    task.input.mkdir(parents=True)
+    child = Child(task)
+    try:
+        start_s = child.wait_ready()
+        queries = task.filters
+        feeder = Feeder(task.input, task.rate_per_s, queries)
+        delivered = Delivered(task.output, queries)
+        feeder.run(1.0, child.check)
+        wait_for_all(child, feeder, delivered, timing.prime_s)
+        feeder.run(timing.warmup_s, child.check)
+        from_us, cpu_before = time.time_ns() // 1000, child.cpu_s()
+        feeder.run(timing.seconds, child.check)
+        to_us, cpu_after = time.time_ns() // 1000, child.cpu_s()
+        wait_for_all(child, feeder, delivered, timing.drain_s)
+        end_us = time.time_ns() // 1000
+        told = child.stop()
+        count = _Count(queries, feeder, delivered, from_us, to_us, end_us)
+        cpu_s = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+        return count.result(task, start_s, cpu_s, told)
+    finally:
+        child.kill()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def wait_for_all(child: Child, feeder: Feeder, delivered: Delivered, seconds: float) -> None:
+    """Until all that was fed has arrived, at most so long."""
+    wanted = sum(len(feeder.wanted(query).ids) for query in feeder.queries)
+    until = time.monotonic() + seconds
+    while delivered.look() < wanted and time.monotonic() < until:
+        child.check()
+        time.sleep(0.2)
+
+
+class Child:
+    """The process that runs a side, with its JVM, in a process group of its own."""
+
+    def __init__(self, task: Task) -> None:
+        self._work = Path(task.work)
+        file = self._work / "task.json"
+        file.write_text(json.dumps(task.as_json()), encoding="utf-8")
+        self._log = self._work / "child.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.versus.child", str(file)],
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> float:
+        began = time.monotonic()
+        while not (self._work / "ready").exists():
+            self.check()
+            if time.monotonic() - began > START_TIMEOUT_S:
+                raise RuntimeError(f"did not start within {START_TIMEOUT_S:g} s")
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+    def check(self) -> None:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the child process has ended: {self._last_words()}")
+
+    def stop(self) -> dict[str, Any]:
+        (self._work / "stop").touch()
+        try:
+            self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            return {"stopped": False}
+        told = self._work / "told.json"
+        if not told.exists():
+            raise RuntimeError(f"the child process failed: {self._last_words()}")
+        found: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
+        return found
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def cpu_s(self) -> float | None:
+        """CPU time of the whole group so far; None where there is no /proc."""
+        ticks = 0
+        if not Path("/proc/self/stat").exists():
+            return None
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[2]) == self._process.pid:
+                    ticks += sum(int(f) for f in fields[11:15])  # its own and its children's
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _last_words(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
+
+
+@dataclass
+class _Count:
+    """Sets what arrived against what had to arrive."""
+
+    queries: list[Filter]
+    feeder: Feeder
+    delivered: Delivered
+    from_us: int
+    to_us: int
+    end_us: int
+
+    def result(
+        self, task: Task, start_s: float, cpu_s: float | None, told: dict[str, Any]
+    ) -> Result:
+        classes, growth, seen, wanted = {}, 0.0, 0, 0
+        for cls in CLASSES:
+            members = [q for q in self.queries if q.cls == cls]
+            if not members:
+                continue
+            created, latency_s, missing = self._latencies(members)
+            classes[cls] = self._summary(cls, members, latency_s, missing)
+            growth = max(growth, _slope(created / 1e6, latency_s))
+            wanted += len(latency_s)
+            seen += int(np.count_nonzero(created + latency_s * 1e6 <= self.to_us))
+        missing_in_all = sum(c.missing for c in classes.values())
+        return Result(
+            side=task.side,
+            queries=task.queries,
+            rate_per_s=task.rate_per_s,
+            classes=classes,
+            sustained=not missing_in_all and growth < FALLING_BEHIND,
+            growth=growth,
+            delivered_share=seen / max(1, wanted),
+            duplicates=self._duplicates(),
+            files=self.delivered.files,
+            start_s=start_s,
+            cpu_s=cpu_s,
+            feeder_behind_s=self.feeder.behind_s,
+            settings={
+                k: v for k, v in task.as_json().items() if k in ("policy", "rider_bound_s", "cores")
+            },
+            told=told,
+        )
+
+    def _latencies(self, members: list[Filter]) -> tuple[Any, Any, int]:
+        """Creation (µs) and latency (s) of all rows that had to arrive, and how many did not."""
+        created_all, latency_all, missing = [], [], 0
+        for query in members:
+            wanted = self.feeder.wanted(query, self.from_us, self.to_us)
+            arrived = np.full(len(wanted.ids), self.end_us, dtype=np.int64)
+            ids, _, visible = self.delivered.of(query.name)
+            ids, first = np.unique(ids, return_index=True)  # of a repeated row, the first
+            here = np.isin(wanted.ids, ids, assume_unique=True)
+            arrived[here] = visible[first][np.searchsorted(ids, wanted.ids[here])]
+            missing += int(np.count_nonzero(~here))
+            created_all.append(wanted.created_us)
+            latency_all.append((arrived - wanted.created_us) / 1e6)
+        return np.concatenate(created_all), np.concatenate(latency_all), missing
+
+    def _summary(
+        self, cls: str, members: list[Filter], latency_s: Any, missing: int
+    ) -> ClassResult:
+        if not len(latency_s):
+            nan = float("nan")
+            return ClassResult(nan, nan, nan, nan, nan, 0, 0)
+        p50, p95, p99 = (float(p) for p in np.percentile(latency_s, [50, 95, 99]))
+        utility = QOS[cls].utility(np.round(latency_s * 1e9).astype(np.int64))
+        stale = [self._staleness(q) for q in members]
+        return ClassResult(
+            p50, p95, p99, float(np.mean(utility)), float(np.mean(stale)),
+            len(latency_s) - missing, missing,
+        )  # fmt: skip
+
+    def _staleness(self, query: Filter) -> float:
+        """Mean age, over the measured time, of the newest row the sink shows."""
+        _, created, visible = self.delivered.of(query.name)
+        order = np.argsort(visible, kind="stable")
+        at = np.clip(visible[order], self.from_us, self.to_us)
+        newest = np.maximum.accumulate(created[order]) if len(order) else created
+        at = np.concatenate([[self.from_us], at, [self.to_us]])
+        # Before the first row it is as if the newest were of the beginning.
+        newest = np.concatenate([[min(self.from_us, *newest[:1])], newest])
+        age = (at[:-1] + at[1:]) / 2 - newest
+        span = np.diff(at)
+        return float(np.sum(age * span) / max(1, span.sum()) / 1e6)
+
+    def _duplicates(self) -> int:
+        found = [self.delivered.of(q.name)[0] for q in self.queries]
+        return sum(len(ids) - len(np.unique(ids)) for ids in found)
+
+
+def _slope(at_s: Any, latency_s: Any) -> float:
+    if len(at_s) < 2 or np.ptp(at_s) == 0:
+        return 0.0
+    return float(np.polyfit(at_s - at_s[0], latency_s, 1)[0])

@@ -1,0 +1,68 @@
+"""Daybreak itself: the queries declared one by one, nothing known about them in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.versus.sides.common import MEMORY
+from benchmarks.versus.workload import CLASSES, QOS, SCHEMA, STREAM, Task
+
+from daybreak import App
+from daybreak.runtime.report import RunReport
+
+SETTINGS = (
+    "daybreak.App: every query declared by itself with its class, policy stride, 2 workers, "
+    "rider bound 0.1 s (the defaults); the source triggered as soon as the last batch has ended, "
+    "as on every other side (Daybreak's default is every 100 ms)"
+)
+
+
+@contextmanager
+def running(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
+    app = App.local("versus-daybreak", cores=task.cores, **MEMORY)
+    for name, priority in CLASSES.items():
+        app.query_class(name, priority, qos=QOS[name])
+    app.stream(
+        STREAM, format="parquet", path=str(task.input), schema=SCHEMA, trigger="0 seconds"
+    )  # fmt: skip
+    for query in task.filters:
+        sink = {"format": "parquet", "path": str(task.sink(query))}
+        app.query(query.name, sql=query.sql, cls=query.cls, sink=sink)
+    run = app.run(
+        task.policy,
+        run_dir=Path(task.work) / "run",
+        workers=task.workers,
+        rider_bound_s=task.rider_bound_s,
+    )
+
+    def check() -> dict[str, Any]:
+        run.healthy()
+        if run.failures:
+            raise RuntimeError(f"queries failed: {run.failures}")
+        return {}
+
+    told: dict[str, Any] = {}
+
+    def check_and_tell() -> dict[str, Any]:
+        return told or check()
+
+    try:
+        yield check_and_tell
+    finally:
+        told.update(_told(run.stop()))
+
+
+def _told(report: RunReport) -> dict[str, Any]:
+    """Where the threads' time went, by the run's own record, warm-up and drain included."""
+    spent = report.spent
+    jobs = sum(report.boxes["calls"]) if "calls" in report.boxes else None
+    return {
+        "scheduling_share": spent.scheduling_ns / max(1, spent.wall_ns),
+        "spark_s": spent.work_ns / 1e9,
+        "commit_s": spent.call_ns / 1e9,
+        "wall_s": spent.wall_ns / 1e9,
+        "answers": jobs,
+    }

@@ -1,0 +1,126 @@
+"""What every side is asked: N filters of three classes over one stream of readings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from daybreak.model.qos import QoSGraph
+
+STREAM = "readings"
+#: ``created_us``: when the row was made, in µs since 1970; latency counts from there.
+SCHEMA = "id BIGINT, created_us BIGINT, station INT, temperature INT, humidity INT, wind INT"
+#: What every query gives, of rows that pass.
+COLUMNS = ("id", "created_us", "station", "temperature")
+#: Most important first: sides that can choose an order take this one.
+CLASSES: Mapping[str, int] = {"critical": 60, "normal": 30, "archive": 10}
+#: Share of the queries in each class.
+SHARES: Mapping[str, float] = {"critical": 0.2, "normal": 0.4, "archive": 0.4}
+QOS: Mapping[str, QoSGraph] = {
+    "critical": QoSGraph(((0.0, 1.0), (0.5, 1.0), (1.5, 0.0))),
+    "normal": QoSGraph(((0.0, 1.0), (2.0, 1.0), (5.0, 0.0))),
+    "archive": QoSGraph(((0.0, 1.0), (10.0, 1.0), (30.0, 0.0))),
+}
+#: Of 1000 possible temperatures, how many a query of the class wants.
+_WIDTH: Mapping[str, int] = {"critical": 20, "normal": 50, "archive": 100}
+_RANGE = 1000
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One continuous query."""
+
+    name: str
+    cls: str
+    low: int
+    high: int
+    wind: int
+
+    @property
+    def condition(self) -> str:
+        return f"temperature >= {self.low} AND temperature < {self.high} AND wind > {self.wind}"
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT {', '.join(COLUMNS)} FROM {STREAM} WHERE {self.condition}"
+
+    def passes(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which of these rows must arrive in the sink: the condition once more, without Spark."""
+        temperature, wind = rows["temperature"].to_numpy(), rows["wind"].to_numpy()
+        kept: NDArray[np.bool_] = (
+            (temperature >= self.low) & (temperature < self.high) & (wind > self.wind)
+        )
+        return kept
+
+
+def filters(n: int) -> list[Filter]:
+    """``n`` queries, critical ones first; no two have the same condition."""
+    critical = max(1, round(n * SHARES["critical"]))
+    normal = round(n * SHARES["normal"])
+    counts = {"critical": critical, "normal": normal, "archive": n - critical - normal}
+    made = []
+    for cls, count in counts.items():
+        for i in range(count):
+            low = i * (_RANGE - _WIDTH[cls]) // max(1, count - 1)
+            made.append(Filter(f"{cls}-{i:03d}", cls, low, low + _WIDTH[cls], wind=i % 5))
+    return made
+
+
+def readings(first_id: int, count: int, created_us: int, rng: np.random.Generator) -> pa.Table:
+    """Rows made at one moment."""
+
+    def column(high: int) -> NDArray[np.int32]:
+        return rng.integers(0, high, count, dtype=np.int32)
+
+    return pa.table(
+        {
+            "id": np.arange(first_id, first_id + count, dtype=np.int64),
+            "created_us": np.full(count, created_us, dtype=np.int64),
+            "station": column(500),
+            "temperature": column(_RANGE),
+            "humidity": column(100),
+            "wind": column(100),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement, as the child process that runs a side is told it."""
+
+    side: str
+    queries: int
+    rate_per_s: float
+    work: str
+    cores: str = "*"
+    policy: str = "stride"
+    rider_bound_s: float = 0.1
+    workers: int = 2
+
+    @property
+    def filters(self) -> list[Filter]:
+        return filters(self.queries)
+
+    @property
+    def input(self) -> Path:
+        return Path(self.work) / "in"
+
+    @property
+    def output(self) -> Path:
+        """Every query has a folder of its name in here."""
+        return Path(self.work) / "out"
+
+    @property
+    def checkpoints(self) -> Path:
+        return Path(self.work) / "checkpoints"
+
+    def sink(self, query: Filter) -> Path:
+        return self.output / query.name
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
