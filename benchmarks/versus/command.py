@@ -65,15 +65,17 @@ def main(argv: list[str] | None = None) -> int:
         for key in TITLES
         if (file := _file(args.out, key)).exists()
     }
-    if name not in studies:
+    pictures = _pictures(studies, args.out)
+    written = []
+    if name in studies:
+        if args.json:
+            sys.stdout.write(json.dumps(studies[name], indent=2) + "\n")
+        else:
+            _print(name, studies[name])
+        written = [_file(args.out, name), *([pictures[name]] if name in pictures else [])]
+    elif not args.docs:
         error_console().print(f"error: {_file(args.out, name)} does not exist; measure first")
         return 2
-    pictures = _pictures(studies, args.out)
-    if args.json:
-        sys.stdout.write(json.dumps(studies[name], indent=2) + "\n")
-    else:
-        _print(name, studies[name])
-    written = [_file(args.out, name), *([pictures[name]] if name in pictures else [])]
     if args.docs:
         written.append(present.write_page(studies, pictures, args.docs / "spark.md"))
     for path in written:
