@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.versus import pictures as drawn
 from benchmarks.versus import plans, present
 from benchmarks.versus.sides import SIDES
 from benchmarks.versus.workload import Task
@@ -133,7 +134,7 @@ def _pictures(studies: dict[str, Any], out: Path) -> dict[str, Path]:
     made = {}
     for name, study in studies.items():
         if any("failed" not in r for r in study["results"]):
-            plot = present.plot_latency if name == "latency" else present.plot_loads
+            plot = drawn.plot_latency if name == "latency" else drawn.plot_loads
             made[name] = plot(study["results"], out / f"versus-spark-{name}.png")
     return made
 
