@@ -67,14 +67,14 @@ def _plot(
 def _bars(ax: Axes, at: int, record: Record) -> None:
     height = 0.8 / len(CLASSES)
     for i, cls in enumerate(CLASSES):
-        if cls in record["classes"]:
+        if (found := record["classes"].get(cls)) is not None:
             ax.barh(
                 at + (i - 1) * height,
-                record["classes"][cls]["p95_s"],
+                found["p95_s"],
                 height,
                 color=COLOURS[i],
-                alpha=1.0 if record["sustained"] else 0.4,
-                hatch="" if record["sustained"] else "////",
+                alpha=1.0 if found["sustained"] else 0.4,
+                hatch="" if found["sustained"] else "////",
             )
 
 

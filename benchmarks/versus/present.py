@@ -32,7 +32,7 @@ def latency_rows(records: Sequence[Record]) -> list[list[str]]:
                 *(_cell(found.get(cls), "p50_s", "p95_s", "p99_s") for cls in CLASSES),
                 count(sum(c["rows"] for c in found.values())),
                 count(sum(c["missing"] for c in found.values())),
-                "yes" if record["sustained"] else "no",
+                _sustained(record),
                 "-" if record["cpu_s"] is None else duration(record["cpu_s"]),
             ]
         )
@@ -80,7 +80,7 @@ def load_rows(records: Sequence[Record]) -> list[list[str]]:
                 duration(stale),
                 _cell(found.get("critical"), "p95_s"),
                 _cell(found.get("archive"), "p95_s"),
-                "yes" if record["sustained"] else "no",
+                _sustained(record),
             ]
         )
     return rows
@@ -130,6 +130,11 @@ def _cell(found: Record | None, *keys: str) -> str:
     if found is None or not found["rows"] + found["missing"]:
         return "-"
     return ("> " if found["missing"] else "") + ", ".join(duration(found[key]) for key in keys)
+
+
+def _sustained(record: Record) -> str:
+    behind = [cls for cls, found in record["classes"].items() if not found["sustained"]]
+    return f"not {', '.join(behind)}" if behind else "yes"
 
 
 def _daybreak(records: Sequence[Record], queries: int) -> Record | None:

@@ -48,13 +48,14 @@ class Delivered:
         return len(self._seen)
 
     def of(self, query: str) -> tuple[Ints, Ints, Ints]:
-        """Ids, creation and visibility (µs) of a query's rows."""
+        """Ids, creation and visibility (µs) of a query's rows, in order of visibility."""
         parts = self._parts[query]
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return none, none, none
         ids, created, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return ids, created, seen
+        order = np.argsort(seen, kind="stable")
+        return ids[order], created[order], seen[order]
 
     def _read(self, query: str, path: Path, at_us: int) -> None:
         table = pq.ParquetFile(path).read(columns=["id", "created_us"])
