@@ -64,6 +64,9 @@ def running(*, sync: bool) -> Callable[[Task], AbstractContextManager[Callable[[
 
 
 def _sql(group: Sequence[Filter]) -> str:
+    """All rows with their bits. No WHERE: Spark would push it below the projection and compute
+    every condition twice; together the queries of a class want most rows anyway.
+    """
     masks = [
         " + ".join(
             f"IF({query.condition}, {1 << bit}L, 0L)"
@@ -72,10 +75,7 @@ def _sql(group: Sequence[Filter]) -> str:
         for first in range(0, len(group), BITS)
     ]
     named = ", ".join(f"{mask} AS m{i}" for i, mask in enumerate(masks))
-    kept = " OR ".join(f"m{i} <> 0" for i in range(len(masks)))
-    columns = ", ".join(COLUMNS)
-    inner = f"SELECT {columns}, {named} FROM {STREAM}"
-    return f"SELECT * FROM ({inner}) WHERE {kept}"
+    return f"SELECT {', '.join(COLUMNS)}, {named} FROM {STREAM}"
 
 
 def _cut(group: Sequence[Filter], found: pa.Table) -> Iterator[tuple[Filter, pa.Table]]:
