@@ -152,9 +152,7 @@ def main() -> None:
     print(f"{len(clock.queries)} jobs, {np.mean(clock.queries):.1f} queries each on average")
     for name, (p50, p95) in waits.items():
         print(f"{name:34}{p50:9.1f} ms p50{p95:9.1f} ms p95")
-    print(
-        f"\n{'step (per batch, per job)':34}{'calls':>8}{'mean ms':>10}{'p95 ms':>10}{'share':>8}"
-    )
+    print(f"\n{'step':34}{'calls':>8}{'mean ms':>10}{'p95 of a call':>14}{'share':>8}")
     for row in rows(clock):
         *above, label = str(row["step"]).split(" > ")
         print(
