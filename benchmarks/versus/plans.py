@@ -13,7 +13,8 @@ from benchmarks.versus.workload import Task
 
 QUICK_TIMING = Timing(prime_s=30, warmup_s=5, seconds=20, drain_s=10)
 FULL_TIMING = Timing(prime_s=90, warmup_s=20, seconds=60, drain_s=30)
-#: Under 15 minutes on two quiet cores: of each kind of baseline the strongest.
+#: Meant to end within 15 minutes on two quiet cores: one or two baselines of each kind. Which
+#: variant of a kind is the strongest only the full form tells.
 QUICK_SIDES: dict[int, tuple[str, ...]] = {
     1: ("daybreak", "each-fifo-tuned"),
     25: ("daybreak", "hand", "fanout-arrow", "each-fifo", "each-pools-tuned"),
