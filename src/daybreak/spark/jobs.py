@@ -143,7 +143,8 @@ class JobRunner:
             composite = self._composites[names] = Composite(parts)
         for stream, table in tables.items():
             self._frame(stream, table).createOrReplaceTempView(quoted(stream))
-        result = self._session.sql(composite.sql).toArrow()
+        rows = sum(table.num_rows for table in tables.values())
+        result = self._session.sql(composite.text(rows)).toArrow()
         cut = dict(zip(names, composite.cut(result, [q.schema for q in ordered]), strict=True))
         return [cut[q.name] for q in queries]
 
