@@ -22,6 +22,11 @@ VARIANTS: dict[str, Callable[[], BasePolicy]] = {
     "round-robin by query": lambda: make_policy_with("round-robin", level="query", train=3),
     "fcfs by query": lambda: make_policy_with("fcfs", level="query"),
     "fixed-priority, lists of 2": lambda: make_policy_with("fixed-priority", schedule_size=2),
+    **{
+        f"aaat, {kind}": partial(make_policy_with, "aaat", traversal=kind)
+        for kind in ("mc", "ml", "mm")
+    },
+    "aaat, lists of 3, trains of 2": lambda: make_policy_with("aaat", schedule_size=3, train=2),
     "round-robin, half queues": lambda: make_policy_with("round-robin", fraction=0.5),
 }
 

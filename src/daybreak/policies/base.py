@@ -83,6 +83,14 @@ class View(Protocol):
         """Estimated outputs per input of each box."""
 
     @property
+    def calls(self) -> Sequence[int]:
+        """Calls of each box that have ended so far."""
+
+    @property
+    def work_ns(self) -> Sequence[int]:
+        """Time each box has worked so far, without the overhead of calling it."""
+
+    @property
     def class_priority(self) -> Sequence[float]: ...
     @property
     def query_class(self) -> Sequence[int]: ...

@@ -88,7 +88,7 @@ class ListPolicy(BasePolicy):
                     self.units.taken(plan)
                     return plan
             self.work.invocations += 1
-            self.work.scanned += len(ready)
+            self.work.scanned += self.examined(len(ready))
             chosen = self.order(ready, self._size or len(ready), now_ns)
             if self._whole:
                 plan = Plan(tuple([self._steps[unit] for unit in chosen]))
@@ -97,6 +97,10 @@ class ListPolicy(BasePolicy):
             queue.extend(chosen)
         queue.clear()
         return None
+
+    def examined(self, ready: int) -> int:
+        """How many candidates are looked at to make a list when so many units are ready."""
+        return ready
 
     @abstractmethod
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:

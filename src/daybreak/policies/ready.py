@@ -56,20 +56,23 @@ class ReadyQueries:
                 self.ready.add(unit)
 
     def taken(self, plan: Plan) -> None:
-        for step in plan.steps:
-            self.ready.difference_update(self._view.network.box_queries[step.box])
+        self.ready -= self._touched(plan)
 
     def boarded(self, box: int) -> None:
         self.ready.difference_update(self._view.network.box_queries[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending
-        for step in plan.steps:
-            for unit in self._view.network.box_queries[step.box]:
-                if any(pending[b] for b in self.units[unit]) and self._free(unit):
-                    self.ready.add(unit)
-                else:
-                    self.ready.discard(unit)
+        for unit in self._touched(plan):
+            if any(pending[b] for b in self.units[unit]) and self._free(unit):
+                self.ready.add(unit)
+            else:
+                self.ready.discard(unit)
+
+    def _touched(self, plan: Plan) -> set[int]:
+        """The queries that share a box with the plan; a traversal may name a box many times."""
+        served = self._view.network.box_queries
+        return {unit for box in {step[0] for step in plan.steps} for unit in served[box]}
 
     def _free(self, unit: int) -> bool:
         running = self._view.running

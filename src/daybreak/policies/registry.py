@@ -7,16 +7,22 @@ from typing import Any
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
+from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.stride import Stride
+from daybreak.policies.superbox import ApplicationAtATime
 
 ENTRY_POINTS = "daybreak.policies"
 
 BUILTIN: tuple[type[BasePolicy], ...] = (
     RoundRobin,
+    TupleAtATime,
+    BoxAtATime,
+    ApplicationAtATime,
+    ThreadPerBox,
     FirstComeFirstServed,
     FixedPriority,
     Stride,

@@ -6,7 +6,9 @@ post-order, as ``Network.query_boxes`` has them; ties go by that order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from daybreak.policies.base import View
 
@@ -42,3 +44,72 @@ def min_latency(view: View, query: int) -> tuple[int, ...]:
     boxes = view.network.query_boxes[query]
     ranked = sorted(boxes, key=lambda b: output_cost_ns(view, query, b))
     return tuple(k for b in ranked for k in view.network.down_path(b, query))
+
+
+def memory_rate(view: View, box: int) -> float:
+    """mem_rr: bytes set free per unit of time while the box works on its queue."""
+    freed = view.network.boxes[box].tuple_bytes * (1 - view.selectivity[box])
+    cost = view.cost_ns[box]
+    if cost:
+        return freed / cost
+    return 0.0 if freed == 0 else math.copysign(math.inf, freed)
+
+
+def min_memory(view: View, query: int) -> tuple[int, ...]:
+    """MM: by decreasing mem_rr, each box followed by those downstream that free still more.
+
+    "More" is than the first box of the segment; what then still holds tuples follows in
+    post-order. The text's pseudocode lacks that end and would leave tuples behind, and its
+    printed example follows from no reading of it (docs/aurora.md).
+    """
+    network = view.network
+    boxes = network.query_boxes[query]
+    rate = {b: memory_rate(view, b) for b in boxes}
+    order: list[int] = []
+    for b in sorted(boxes, key=lambda b: -rate[b]):
+        order.append(b)
+        order.extend(k for k in network.down_path(b, query)[1:] if rate[k] > rate[b])
+    holding = set(boxes)
+    for b in order:
+        holding.discard(b)
+        holding.update(network.downstream[b])
+    for b in boxes:
+        if b in holding:
+            order.append(b)
+            holding.update(network.downstream[b])
+    return tuple(order)
+
+
+class Foreseen(NamedTuple):
+    """What running a superbox would come to, by the estimates."""
+
+    #: Mean time from the start of the run to the output tuples.
+    latency_ns: float
+    #: Length of the run.
+    length_ns: float
+    #: Output tuples expected.
+    outputs: float
+
+
+def foresee(view: View, query: int, order: Sequence[int], call_ns: float) -> Foreseen:
+    """Steps through a traversal of what is queued now, as Tables 3.1 and 3.2 do by hand."""
+    network = view.network
+    held = {b: float(view.pending[b]) for b in network.query_boxes[query]}
+    now = produced = summed = 0.0
+    root = network.query_boxes[query][-1]
+    for b in order:
+        train = held[b]
+        if train <= 0:
+            continue
+        held[b] = 0.0
+        work = train * view.cost_ns[b]
+        now += call_ns + work
+        passed = train * view.selectivity[b]
+        if b == root:
+            # Outputs leave one tuple cost apart: on average in the middle of the train.
+            produced += passed
+            summed += passed * (now - (work - view.cost_ns[b]) / 2)
+        for d in network.downstream[b]:
+            if d in held:
+                held[d] += passed
+    return Foreseen(summed / produced if produced else 0.0, now, produced)

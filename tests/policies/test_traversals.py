@@ -1,0 +1,104 @@
+"""Superbox traversals: the worked examples of aurora-thesis 3.3.1.2, exact."""
+
+from fractions import Fraction
+
+import pytest
+
+from daybreak.experiments.aurora.examples import (
+    P_NS,
+    crossover,
+    figure_3_5,
+    symbolic,
+    table_3_1,
+    table_3_2,
+    table_3_3,
+    traverse,
+)
+from daybreak.experiments.core import Context, Outcome
+from daybreak.policies.registry import make_policy_with
+from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
+from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
+from daybreak.runtime.state import SystemState
+from daybreak.simulation.laws import busy_network
+
+
+def refuted(outcome: Outcome) -> list[str]:
+    return [c.claim for c in outcome.claims if c.kind == "robust" and not c.holds]
+
+
+def test_the_worked_examples_are_exact() -> None:
+    context = Context(seeds=[1])
+    assert refuted(table_3_1(context)) == []
+    assert refuted(table_3_2(context)) == []
+    assert refuted(table_3_3(context)) == []
+
+
+def test_the_crossover_is_7_to_32() -> None:
+    assert crossover() == Fraction(7, 32) == Fraction("0.21875")
+
+
+def one_tuple_each(cost_ns: float) -> SystemState:
+    state = SystemState(figure_3_5())
+    state.pending = [1] * 6
+    state.cost_ns = [cost_ns] * 6
+    return state
+
+
+def test_foresight_agrees_with_the_run() -> None:
+    for traversal in (min_cost, min_latency, min_memory):
+        state = one_tuple_each(P_NS)
+        order = traversal(state, 0)
+        report = traverse(order, state.network)
+        seen = foresee(state, 0, order, 1)
+        assert seen.outputs == 6
+        assert seen.length_ns == report.spent.wall_ns
+        assert seen.latency_ns == pytest.approx(float(report.outputs.departure_ns.mean()))
+
+
+def test_foresight_has_the_same_crossover() -> None:
+    def gain_of_ml(p: int, o: int) -> float:
+        state = one_tuple_each(p)
+        mc, ml = (foresee(state, 0, t(state, 0), o).latency_ns for t in (min_cost, min_latency))
+        return mc - ml
+
+    assert gain_of_ml(7, 32) == pytest.approx(0)
+    assert gain_of_ml(6, 32) < 0 < gain_of_ml(8, 32)
+
+
+@pytest.mark.parametrize("name", TRAVERSALS)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_traversal_consumes_every_tuple(name: str, seed: int) -> None:
+    """Whatever is queued, whatever the selectivities: nothing stays behind in the superbox."""
+    network = busy_network(seed)
+    state = SystemState(network)
+    for query, boxes in enumerate(network.query_boxes):
+        held = set(boxes)
+        for box in TRAVERSALS[name](state, query):
+            held.discard(box)
+            held.update(set(network.downstream[box]) & set(boxes))
+        assert not held
+
+
+def test_min_cost_calls_every_box_once() -> None:
+    for seed in range(5):
+        state = SystemState(busy_network(seed))
+        for query, boxes in enumerate(state.network.query_boxes):
+            assert sorted(min_cost(state, query)) == sorted(boxes)
+
+
+def test_symbolic_times_are_read_back() -> None:
+    assert symbolic(15 * P_NS + 6) == "15p + 6o"
+
+
+def test_auto_measures_what_a_call_costs() -> None:
+    """Nobody tells it: a run of the tree took 15p + 6o."""
+    from daybreak.model import Overheads
+    from daybreak.simulation.arrivals import draw_schedule
+    from daybreak.simulation.simulate import simulate
+
+    network = figure_3_5()
+    policy = make_policy_with("aaat")
+    assert isinstance(policy, ApplicationAtATime)
+    schedule = draw_schedule(network, 20.0, seed=1)
+    simulate(network, policy, schedule, overheads=Overheads(box_call_ns=321_000))
+    assert policy.call_ns == pytest.approx(321_000)
