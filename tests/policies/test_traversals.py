@@ -21,6 +21,8 @@ from daybreak.policies.traversals import foresee, min_cost, min_latency, min_mem
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.laws import busy_network
 
+ONE_EACH = dict.fromkeys(range(6), 1.0)
+
 
 def refuted(outcome: Outcome) -> list[str]:
     return [c.claim for c in outcome.claims if c.kind == "robust" and not c.holds]
@@ -49,7 +51,7 @@ def test_foresight_agrees_with_the_run() -> None:
         state = one_tuple_each(P_NS)
         order = traversal(state, 0)
         report = traverse(order, state.network)
-        seen = foresee(state, 0, order, 1)
+        seen = foresee(state, 0, order, 1, ONE_EACH)
         assert seen.outputs == 6
         assert seen.length_ns == report.spent.wall_ns
         assert seen.latency_ns == pytest.approx(float(report.outputs.departure_ns.mean()))
@@ -58,7 +60,9 @@ def test_foresight_agrees_with_the_run() -> None:
 def test_foresight_has_the_same_crossover() -> None:
     def gain_of_ml(p: int, o: int) -> float:
         state = one_tuple_each(p)
-        mc, ml = (foresee(state, 0, t(state, 0), o).latency_ns for t in (min_cost, min_latency))
+        mc, ml = (
+            foresee(state, 0, t(state, 0), o, ONE_EACH).latency_ns for t in (min_cost, min_latency)
+        )
         return mc - ml
 
     assert gain_of_ml(7, 32) == pytest.approx(0)

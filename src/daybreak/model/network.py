@@ -136,6 +136,7 @@ class Network:
         self.stream_index = {s.name: i for i, s in enumerate(self.streams)}
         self.box_index = {b.name: i for i, b in enumerate(self.boxes)}
         self.query_index = {q.name: i for i, q in enumerate(self.queries)}
+        self._down_paths: dict[tuple[int, int], tuple[int, ...]] = {}
         self._connect()
         self._check_acyclic()
         self._trace_queries()
@@ -245,12 +246,16 @@ class Network:
 
     def down_path(self, box: int, query: int) -> tuple[int, ...]:
         """D(b): the box and those downstream of it within one query, in flow order."""
+        known = self._down_paths.get((box, query))
+        if known is not None:
+            return known
         reached = {box}
         path: list[int] = []
         for b in self.query_boxes[query]:
             if b in reached:
                 path.append(b)
                 reached.update(self.downstream[b])
+        self._down_paths[box, query] = tuple(path)
         return tuple(path)
 
     def class_of(self, query: int) -> int:

@@ -87,6 +87,10 @@ class View(Protocol):
         """Calls of each box that have ended so far."""
 
     @property
+    def tuples_in(self) -> Sequence[int]:
+        """Tuples each box has worked on so far."""
+
+    @property
     def work_ns(self) -> Sequence[int]:
         """Time each box has worked so far, without the overhead of calling it."""
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from daybreak.policies.base import Plan, Step, View, Work
 from daybreak.policies.listed import ListParams
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.traversal_choice import Evidence
 from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
 
 Traversal = Literal["auto", "mc", "ml", "mm"]
@@ -24,9 +25,9 @@ TRAVERSALS: dict[str, Callable[[View, int], tuple[int, ...]]] = {
     "mm": min_memory,
 }
 
-#: A superbox's traversal is reconsidered once in so many runs: what the scheduler spends on it
-#: then stays below a hundredth of what the runs themselves cost.
-REVIEW = 8
+#: A superbox's traversal is reconsidered after 1, 2, 4, ... runs and then once in so many: what
+#: the scheduler spends on it stays near a hundredth of what the runs themselves cost.
+REVIEW = 32
 #: Weight of the newest measurement of what a call costs.
 NEWEST = 0.25
 
@@ -57,7 +58,11 @@ class ApplicationAtATime(RoundRobin):
         kind = self.params.traversal
         self._kinds = ("mc", "ml") if kind == "auto" else (kind,)
         self._runs = [0] * units
-        self._began_ns = [0] * units
+        self._evidence = [Evidence() for _ in range(units)]
+        fed = frozenset(view.network.input_boxes)
+        self._inputs = [[b for b in boxes if b in fed] for boxes in self.units.units]
+        #: At the last review: time, runs, and tuples that had entered.
+        self._last = [(0, 0, 0)] * units
         #: Measured time of a box call besides the box's work; 0 until the first superbox ends.
         self.call_ns = 0.0
         self._measuring = False
@@ -71,10 +76,10 @@ class ApplicationAtATime(RoundRobin):
         chosen = super().order(ready, size, now_ns)
         if self._kinds != ("mc",):  # which is what the plans are to begin with
             for unit in chosen:
-                if self._runs[unit] % REVIEW == 0:
+                runs = self._runs[unit]
+                if runs % REVIEW == 0 or (runs < REVIEW and not runs & (runs - 1)):
                     self._review(unit, now_ns)
                 self._runs[unit] += 1
-                self._began_ns[unit] = now_ns
         return chosen
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
@@ -102,32 +107,37 @@ class ApplicationAtATime(RoundRobin):
 
     def _review(self, unit: int, now_ns: int) -> None:
         """Works out the traversal anew; estimates may have moved since."""
-        boxes = len(self.units.units[unit])
-        self.work.scanned += boxes
-        if self._kinds != ("mc", "ml"):
-            best = TRAVERSALS[self._kinds[0]](self.view, unit)
-        else:
+        self.work.scanned += len(self.units.units[unit])
+        orders = {kind: TRAVERSALS[kind](self.view, unit) for kind in self._kinds}
+        if len(orders) > 1:
             self._measuring = True
-            self.work.evaluated += 2
-            best = min(
-                (TRAVERSALS[kind](self.view, unit) for kind in self._kinds),
-                key=lambda order: self._burden_ns(order, unit, now_ns),
-            )
+            if self.call_ns:
+                self._watch(unit, orders, now_ns)
+        kind = self._evidence[unit].choice if len(orders) > 1 else self._kinds[0]
         limit, fraction = self.params.train or None, self.params.fraction
-        self._plans[unit] = Plan(tuple(Step(b, limit, fraction) for b in best), superbox=True)
+        steps = tuple(Step(b, limit, fraction) for b in orders[kind])
+        self._plans[unit] = Plan(steps, superbox=True)
 
-    def _burden_ns(self, order: tuple[int, ...], unit: int, now_ns: int) -> float:
-        """Mean latency of the run's outputs plus, per output, the wait it puts on other tuples.
-
-        A run of length T holds up what is queued elsewhere for T, and what arrives for the same
-        superbox meanwhile for T/2 on average; of the latter there are about as many per T as
-        were gathered since the last run began.
-        """
+    def _watch(self, unit: int, orders: dict[str, tuple[int, ...]], now_ns: int) -> None:
+        """Adds what the queues show now to the evidence, under either traversal."""
         view = self.view
-        latency, length, outputs = foresee(view, unit, order, self.call_ns)
-        if not outputs:
-            return length
-        own = sum([view.pending[b] for b in self.units.units[unit]])
+        boxes = self.units.units[unit]
+        held = {b: float(view.pending[b]) for b in boxes}
+        own = sum(held.values())
+        # One more tuple at an input, another one each time: what that adds is the marginal load.
+        inputs = self._inputs[unit]
+        more = dict(held)
+        more[inputs[self._runs[unit] % len(inputs)]] += 1.0
+        arrived = sum([view.tuples_in[b] for b in inputs])
+        time_ns, runs, entered = self._last[unit]
+        self._last[unit] = (now_ns, self._runs[unit], arrived)
+        evidence = self._evidence[unit]
+        evidence.passed(now_ns - time_ns, self._runs[unit] - runs, arrived - entered)
+        seen = {}
+        for kind, order in orders.items():
+            self.work.evaluated += 2
+            run = foresee(view, unit, order, self.call_ns, held)
+            longer = foresee(view, unit, order, self.call_ns, more)
+            seen[kind] = (run, longer.length_ns - run.length_ns)
         elsewhere = sum(view.pending) - own
-        since = max(now_ns - self._began_ns[unit], length)
-        return latency + length * (elsewhere / own if own else 0.0) + length * length / (2 * since)
+        evidence.add(seen, own, elsewhere)

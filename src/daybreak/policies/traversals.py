@@ -7,30 +7,22 @@ post-order, as ``Network.query_boxes`` has them; ties go by that order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from daybreak.policies.base import View
 
 
-def output_selectivity(view: View, path: Sequence[int]) -> float:
-    """o_sel: outputs at the end of the path per tuple at its first box."""
-    product = 1.0
-    for b in path:
-        product *= view.selectivity[b]
-    return product
-
-
 def output_cost_ns(view: View, query: int, box: int) -> float:
     """Estimated latency of producing one output tuple from those queued at ``box``.
 
-    The sum over D(b) of cost(k) / o_sel(k).
+    The sum over D(b) of cost(k) / o_sel(k), where o_sel(k) is the outputs per tuple at k: the
+    product of the selectivities downstream.
     """
-    path = view.network.down_path(box, query)
-    total = 0.0
-    for i, k in enumerate(path):
-        share = output_selectivity(view, path[i:])
-        total += view.cost_ns[k] / share if share else float("inf")
+    total, share = 0.0, 1.0
+    for k in reversed(view.network.down_path(box, query)):
+        share *= view.selectivity[k]
+        total += view.cost_ns[k] / share if share else math.inf
     return total
 
 
@@ -91,10 +83,12 @@ class Foreseen(NamedTuple):
     outputs: float
 
 
-def foresee(view: View, query: int, order: Sequence[int], call_ns: float) -> Foreseen:
-    """Steps through a traversal of what is queued now, as Tables 3.1 and 3.2 do by hand."""
+def foresee(
+    view: View, query: int, order: Sequence[int], call_ns: float, queued: Mapping[int, float]
+) -> Foreseen:
+    """Steps through a traversal of what is queued, as Tables 3.1 and 3.2 do by hand."""
     network = view.network
-    held = {b: float(view.pending[b]) for b in network.query_boxes[query]}
+    held = dict(queued)
     now = produced = summed = 0.0
     root = network.query_boxes[query][-1]
     for b in order:

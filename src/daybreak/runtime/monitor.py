@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Work
-from daybreak.runtime.report import Backlog, Outputs, RunReport, TimeSpent
+from daybreak.runtime.report import Backlog, Memory, Outputs, RunReport, TimeSpent
 from daybreak.runtime.state import SystemState
 
 
@@ -35,6 +35,8 @@ class Monitor:
         self.next_sample_ns = 0
         self._sampled_ns: list[int] = []
         self._backlog: list[NDArray[np.int64]] = []
+        self._weighed_ns = array("q")
+        self._held_bytes = array("q")
         self._box_class: NDArray[np.int64] = np.empty(0, np.int64)
         self._box_class_for: list[int] = []
 
@@ -74,6 +76,11 @@ class Monitor:
         self._backlog.append(backlog.astype(np.int64))
         self.next_sample_ns = now_ns - now_ns % self._sample_every_ns + self._sample_every_ns
 
+    def weighed(self, now_ns: int, held_bytes: int) -> None:
+        """The queues hold so much from now on; only called where memory was asked for."""
+        self._weighed_ns.append(now_ns)
+        self._held_bytes.append(held_bytes)
+
     def report(
         self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
     ) -> RunReport:
@@ -109,6 +116,12 @@ class Monitor:
                 at_ns=np.array(self._sampled_ns, dtype=np.int64),
                 pending=np.array(self._backlog, dtype=np.int64),
             ),
+            memory=Memory(
+                at_ns=np.array(self._weighed_ns, dtype=np.int64),
+                held_bytes=np.array(self._held_bytes, dtype=np.int64),
+            )
+            if self._weighed_ns
+            else None,
             boxes={
                 "box": [b.name for b in self.network.boxes],
                 "calls": list(state.calls),

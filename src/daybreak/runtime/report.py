@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,30 @@ class Backlog:
     at_ns: NDArray[np.int64]
     #: One row per sample, one column per class.
     pending: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of the tuples in queues and in calls under way, from each instant to the next."""
+
+    at_ns: NDArray[np.int64]
+    held_bytes: NDArray[np.int64]
+
+    @property
+    def mean_bytes(self) -> float:
+        """Over time, from the first record to the last."""
+        spans = np.diff(self.at_ns)
+        return float(np.average(self.held_bytes[:-1], weights=spans)) if spans.any() else math.nan
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.held_bytes.max())
+
+    def at(self, instants_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What was held at these instants; 0 before the first record."""
+        last = np.searchsorted(self.at_ns, instants_ns, side="right") - 1
+        held: NDArray[np.int64] = np.where(last < 0, 0, self.held_bytes[np.maximum(last, 0)])
+        return held
 
 
 @dataclass(frozen=True)
@@ -101,6 +125,8 @@ class RunReport:
     backlog: Backlog
     #: Counters per box, as columns.
     boxes: Mapping[str, Sequence[Any]]
+    #: Only where it was asked for.
+    memory: Memory | None = None
 
     @property
     def duration_s(self) -> float:
@@ -194,6 +220,10 @@ class RunReport:
             backlog[name] = self.backlog.pending[:, c]
         pq.write_table(pa.table(backlog), folder / "backlog.parquet")
         pq.write_table(pa.table(dict(self.boxes)), folder / "boxes.parquet")
+        if self.memory is not None:
+            pq.write_table(pa.table(vars(self.memory)), folder / "memory.parquet")
+        else:
+            (folder / "memory.parquet").unlink(missing_ok=True)
         text = json.dumps(self._as_json(), indent=2, ensure_ascii=False)
         partial = folder / "report.json.partial"
         partial.write_text(text + "\n", encoding="utf-8")
@@ -231,7 +261,12 @@ class RunReport:
             outputs = pq.read_table(folder / "outputs.parquet")
             backlog = pq.read_table(folder / "backlog.parquet")
             boxes = pq.read_table(folder / "boxes.parquet")
-            return cls._from_parts(data, outputs, backlog, boxes)
+            report = cls._from_parts(data, outputs, backlog, boxes)
+            if (folder / "memory.parquet").exists():
+                weighed = pq.read_table(folder / "memory.parquet")
+                memory = Memory(*(weighed[n].to_numpy() for n in ("at_ns", "held_bytes")))
+                report = replace(report, memory=memory)
+            return report
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 str(folder), f"holds no readable run report ({error})", "name a run's folder"

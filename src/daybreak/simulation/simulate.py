@@ -16,6 +16,7 @@ from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.memory import WeighingExecutor
 from daybreak.version import __version__
 
 NO_OVERHEADS = Overheads()
@@ -29,13 +30,18 @@ def simulate(
     overheads: Overheads = NO_OVERHEADS,
     workers: int = 1,
     seed: int = 1,
+    memory: bool = False,
     about: dict[str, Any] | None = None,
 ) -> RunReport:
-    """Runs until every arrival has been worked off; the same seed gives the same run."""
+    """Runs until every arrival has been worked off; the same seed gives the same run.
+
+    ``memory`` also records the bytes held in queues over time.
+    """
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
-    executor = VirtualExecutor(state, schedule, monitor, overheads, workers=workers, seed=seed)
+    kind = WeighingExecutor if memory else VirtualExecutor
+    executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
     with _collector_paused():
         Loop(state, policy, executor, seed).run()
     manifest = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from daybreak.experiments.aurora.batching import BATCHING
 from daybreak.experiments.aurora.examples import EXAMPLES
+from daybreak.experiments.aurora.traversal import TRAVERSING
 from daybreak.experiments.core import Experiment
 
-EXPERIMENTS: tuple[Experiment, ...] = (*EXAMPLES,)
+EXPERIMENTS: tuple[Experiment, ...] = (*EXAMPLES, *BATCHING, *TRAVERSING)
