@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MID = OVERHEADS["mid"]
 
 # Figure 3.7: one tree, capacity 0.5, every box costs p per tuple; p over the call overhead o.
-RATIOS = (0.05, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 10.0, 50.0)
+RATIOS = (0.05, 0.3, 0.7, 1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 50.0)
 TRAVERSALS = ("mc", "ml", "auto")
 
 
@@ -51,6 +51,7 @@ def fig_3_7(context: Context) -> Outcome:
     }
     mc, ml, auto = (latency[t] for t in TRAVERSALS)
     worse = auto / np.minimum(mc, ml) - 1
+    overall = auto.mean(axis=0) / np.minimum(mc.mean(axis=0), ml.mean(axis=0)) - 1
     crossings = [_crossing(mc[i], ml[i]) for i in range(len(context.seeds))]
 
     def draw(figure: Figure) -> None:
@@ -77,17 +78,22 @@ def fig_3_7(context: Context) -> Outcome:
                 "there is one crossover", "one", [len(c) == 1 for c in crossings],
                 "at p/o " + ", ".join(f"{c[0]:.2f}" for c in crossings if c),
             ),
-            judged(
-                "the automatic traversal is at most 5 % worse than the better of the two",
+            Claim(
+                "auto is at most 5 % worse than the better of the two, mean over the seeds",
+                "robust", "suggested in 3.4.3, not measured",
+                f"at most {overall.max():.1%} worse", bool((overall < 0.05).all()),
+            ),
+            Claim(
+                "the same for every seed by itself", "published",
                 "suggested in 3.4.3, not measured",
-                list((worse < 0.05).all(axis=1)), f"at most {worse.max():.1%} worse",
+                f"at most {worse.max():.1%} worse", bool((worse < 0.05).all()),
             ),
         ],
         table=[
-            ["p/o", "MC", "ML", "auto", "auto against the better"],
+            ["p/o", "MC", "ML", "auto", "auto against the better", "worst seed"],
             *(
                 [f"{r}", *(duration(float(latency[t][:, i].mean())) for t in TRAVERSALS),
-                 f"{worse[:, i].max():+.1%}"]
+                 f"{overall[i]:+.1%}", f"{worse[:, i].max():+.1%}"]
                 for i, r in enumerate(RATIOS)
             ),
         ],
@@ -115,18 +121,31 @@ def _crossing(mc: NDArray[np.float64], ml: NDArray[np.float64]) -> list[float]:
 KINDS = ("mm", "mc", "ml")
 PER_INPUT = 10
 POINTS = 200
-#: Costs per tuple, as a part of the testbed's 0.1 to 1 ms. Near the call overhead (15 µs) calls
-#: matter, which is the text's reason why MC holds less than ML.
-PARTS: Mapping[str, int] = {"10 to 100 µs": 10, "0.1 to 1 ms": 1}
+
+
+class Boxes(NamedTuple):
+    """Costs per tuple, as a part of the testbed's 0.1 to 1 ms, and the least selectivity."""
+
+    part: int
+    least: float
+
+
+#: Near the call overhead (15 µs) calls matter: the text's reason why MC holds less than ML.
+SETTINGS: Mapping[str, Boxes] = {
+    "10 to 100 µs": Boxes(10, 0.0),
+    "0.1 to 1 ms": Boxes(1, 0.0),
+    "0.1 to 1 ms, selectivity above 0.5": Boxes(1, 0.5),
+}
 
 
 def run_3_8(case: tuple[str, int]) -> NDArray[np.float64]:
     """Bytes held under each traversal, at equal steps until the last one ends."""
-    costs, seed = case
+    setting, seed = case
+    boxes = SETTINGS[setting]
     network = application_trees(
         1, seed,
-        cost_ns=lambda random: uniform_cost(random) // PARTS[costs],
-        selectivity=lambda random: random.random(),
+        cost_ns=lambda random: uniform_cost(random) // boxes.part,
+        selectivity=lambda random: random.uniform(boxes.least, 1.0),
     )  # fmt: skip
     weighed = []
     end_ns = 0
@@ -143,21 +162,21 @@ def run_3_8(case: tuple[str, int]) -> NDArray[np.float64]:
 
 
 def fig_3_8(context: Context) -> Outcome:
-    cases = [(c, s) for c in PARTS for s in context.seeds]
+    cases = [(c, s) for c in SETTINGS for s in context.seeds]
     runs = dict(zip(cases, context.map(run_3_8, cases), strict=True))
-    near, testbed = ([runs[c, s] for s in context.seeds] for c in PARTS)
+    near, testbed, passing = ([runs[c, s] for s in context.seeds] for c in SETTINGS)
 
     def draw(figure: Figure) -> None:
-        both = figure.subplots(1, 2, sharey=True)
+        three = figure.subplots(1, 3, sharey=True)
         share = np.linspace(0, 1, POINTS, endpoint=False)
-        for axes, costs in zip(both, PARTS, strict=True):
-            means = np.mean([runs[costs, s] for s in context.seeds], axis=0) / 1000
+        for axes, setting in zip(three, SETTINGS, strict=True):
+            means = np.mean([runs[setting, s] for s in context.seeds], axis=0) / 1000
             for kind, line in zip(KINDS, means, strict=True):
                 axes.plot(share, line, label=kind.upper())
-            axes.set_title(f"boxes of {costs} per tuple", fontsize=10)
+            axes.set_title(setting.replace(", ", ",\n"), fontsize=9)
             axes.set_xlabel("share of the run")
-        both[0].set_ylabel("held in queues (kB)")
-        both[0].legend()
+        three[0].set_ylabel("held in queues (kB)")
+        three[0].legend()
 
     def lowest(run: NDArray[np.float64]) -> float:
         return float(np.mean(run[0] <= np.minimum(run[1], run[2])))
@@ -187,20 +206,30 @@ def fig_3_8(context: Context) -> Outcome:
                 f"in {sum(second(r) > 0.5 for r in testbed)} of {len(testbed)} seeds",
                 all(second(r) > 0.5 for r in testbed),
             ),
+            Claim(
+                "MM least, MC second, ML worst where boxes drop less than half", "published",
+                "MM, MC, ML",
+                f"MM least in {sum(lowest(r) > 0.5 for r in passing)}, MC second in "
+                f"{sum(second(r) > 0.5 for r in passing)} of {len(passing)} seeds",
+                all(lowest(r) > 0.5 and second(r) > 0.5 for r in passing),
+            ),
         ],
         table=[
             ["boxes", *(f"{k.upper()} (mean, MM = 1)" for k in KINDS)],
             *(
-                [costs, *(f"{v:.3f}" for v in means(part))]
-                for costs, part in zip(PARTS, (near, testbed), strict=True)
+                [setting, *(f"{v:.3f}" for v in means(part))]
+                for setting, part in zip(SETTINGS, (near, testbed, passing), strict=True)
             ),
         ],
         draw=draw,
         notes=[
-            ("The text states neither selectivities nor trains: here selectivities are uniform in "
-            "(0, 1), and ten tuples of 100 bytes wait at every input. Overheads: mid."),
-            ("MC holds less than ML because it makes fewer calls. Where boxes cost far more than "
-            "calls, that reason is gone and the two are about equal."),
+            ("The text states neither selectivities nor trains, and the order depends on them. "
+             "Here selectivities are uniform in (0, 1), in the last setting in (0.5, 1), and ten "
+             "tuples of 100 bytes wait at every input. Overheads: mid."),
+            ("MC holds less than ML because it makes fewer calls; where boxes cost far more than "
+             "calls, the two come close. Where boxes pass most tuples on, memory is let go at "
+             "the outputs, which ML reaches first: there ML holds less than MC, and about as "
+             "little as MM."),
         ],
     )  # fmt: skip
 
