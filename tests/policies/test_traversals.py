@@ -106,3 +106,21 @@ def test_auto_measures_what_a_call_costs() -> None:
     schedule = draw_schedule(network, 20.0, seed=1)
     simulate(network, policy, schedule, overheads=Overheads(box_call_ns=321_000))
     assert policy.call_ns == pytest.approx(321_000)
+
+
+@pytest.mark.parametrize(("call_ns", "best"), [(0, "ml"), (2_000_000, "mc")])
+def test_auto_finds_the_better_traversal_unaided(call_ns: int, best: str) -> None:
+    """Free calls favour ML, calls far dearer than boxes favour MC."""
+    from daybreak.experiments.aurora.trees import application_trees, offered
+    from daybreak.model import Overheads
+    from daybreak.simulation.simulate import simulate
+
+    network = application_trees(1, 1, depth=3)
+    schedule = offered(network, 0.5, 4_000, 1)
+    latency = {}
+    for kind in ("mc", "ml", "auto"):
+        policy = make_policy_with("aaat", traversal=kind)
+        report = simulate(network, policy, schedule, overheads=Overheads(box_call_ns=call_ns))
+        latency[kind] = float(report.response_s.mean())
+    assert latency[best] == min(latency["mc"], latency["ml"])
+    assert latency["auto"] <= 1.05 * latency[best]

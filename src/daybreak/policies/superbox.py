@@ -26,7 +26,7 @@ TRAVERSALS: dict[str, Callable[[View, int], tuple[int, ...]]] = {
 }
 
 #: A superbox's traversal is reconsidered after 1, 2, 4, ... runs and then once in so many: what
-#: the scheduler spends on it stays near a hundredth of what the runs themselves cost.
+#: the scheduler spends on it stays at a few hundredths of what the runs themselves cost.
 REVIEW = 32
 #: Weight of the newest measurement of what a call costs.
 NEWEST = 0.25
@@ -63,8 +63,8 @@ class ApplicationAtATime(RoundRobin):
         self._inputs = [[b for b in boxes if b in fed] for boxes in self.units.units]
         #: At the last review: time, runs, and tuples that had entered.
         self._last = [(0, 0, 0)] * units
-        #: Measured time of a box call besides the box's work; 0 until the first superbox ends.
-        self.call_ns = 0.0
+        #: Measured time of a box call besides the box's work; None until a superbox ended.
+        self.call_ns: float | None = None
         self._measuring = False
         #: Per worker under measurement: its plan's calls and work before the run.
         self._before: dict[int, tuple[int, int]] = {}
@@ -96,8 +96,8 @@ class ApplicationAtATime(RoundRobin):
             calls_now, work_now = self._so_far(plan)
             if calls_now > calls:
                 measured = (cost_ns - (work_now - work)) / (calls_now - calls)
-                share = NEWEST if self.call_ns else 1.0
-                self.call_ns += (measured - self.call_ns) * share
+                known = measured if self.call_ns is None else self.call_ns
+                self.call_ns = known + (measured - known) * NEWEST
 
     def _so_far(self, plan: Plan) -> tuple[int, int]:
         """Calls and work of the plan's boxes until now; no other worker touches them meanwhile."""
@@ -111,14 +111,16 @@ class ApplicationAtATime(RoundRobin):
         orders = {kind: TRAVERSALS[kind](self.view, unit) for kind in self._kinds}
         if len(orders) > 1:
             self._measuring = True
-            if self.call_ns:
-                self._watch(unit, orders, now_ns)
+            if self.call_ns is not None:
+                self._watch(unit, orders, self.call_ns, now_ns)
         kind = self._evidence[unit].choice if len(orders) > 1 else self._kinds[0]
         limit, fraction = self.params.train or None, self.params.fraction
         steps = tuple(Step(b, limit, fraction) for b in orders[kind])
         self._plans[unit] = Plan(steps, superbox=True)
 
-    def _watch(self, unit: int, orders: dict[str, tuple[int, ...]], now_ns: int) -> None:
+    def _watch(
+        self, unit: int, orders: dict[str, tuple[int, ...]], call_ns: float, now_ns: int
+    ) -> None:
         """Adds what the queues show now to the evidence, under either traversal."""
         view = self.view
         boxes = self.units.units[unit]
@@ -136,8 +138,8 @@ class ApplicationAtATime(RoundRobin):
         seen = {}
         for kind, order in orders.items():
             self.work.evaluated += 2
-            run = foresee(view, unit, order, self.call_ns, held)
-            longer = foresee(view, unit, order, self.call_ns, more)
+            run = foresee(view, unit, order, call_ns, held)
+            longer = foresee(view, unit, order, call_ns, more)
             seen[kind] = (run, longer.length_ns - run.length_ns)
         elsewhere = sum(view.pending) - own
         evidence.add(seen, own, elsewhere)
