@@ -139,7 +139,7 @@ class VirtualExecutor:
             step = job.step
             if step >= 0:
                 self._emit(job, now, loop)
-                if self._alone:
+                if self._alone and job.plan.steps[-1][1] is None:
                     now = self._run_on(job, now, loop)
                     step = job.step
             if step + 1 == len(job.plan.steps) or not self._begin(worker, now):

@@ -1,0 +1,8 @@
+"""Experiments of the FAS-MCQ paper, sections 6 and 7."""
+
+from __future__ import annotations
+
+from daybreak.experiments.core import Experiment
+from daybreak.experiments.fas import load, sensitivity
+
+EXPERIMENTS: tuple[Experiment, ...] = (*load.EXPERIMENTS, *sensitivity.EXPERIMENTS)
