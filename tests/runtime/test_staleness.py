@@ -1,5 +1,7 @@
 """Freshness is exact: stale from the first satisfying arrival to the last one processed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from daybreak.model import Network, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
+from daybreak.report.run import as_json, query_table
 from daybreak.runtime.report import RunReport, covered_ns
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.randomness import random_for
@@ -71,11 +74,21 @@ def test_covered_time_is_counted_once(spans: list[tuple[int, int]]) -> None:
     assert covered_ns(begin, end) == len(instants)
 
 
-def test_a_report_keeps_weights(tmp_path: object) -> None:
-    from pathlib import Path
+def test_a_report_keeps_weights(tmp_path: Path) -> None:
 
     report = run([0, 0, 100])
-    assert isinstance(tmp_path, Path)
     loaded = RunReport.load(report.save(tmp_path / "run"))
     assert loaded.weights == (1.0, 0.25)
     assert loaded.overall_staleness == report.overall_staleness
+
+
+def test_tables_and_json_show_it() -> None:
+    report = run([0, 0, 100])
+    shown = as_json(report)
+    assert shown["staleness"] == report.overall_staleness
+    assert shown["queries"]["q2"]["staleness"] == pytest.approx(75 / 125)
+    assert {row[0]: row[-1] for row in query_table(report)} == {
+        "query": "stale",
+        "q1": "48.0%",
+        "q2": "60.0%",
+    }

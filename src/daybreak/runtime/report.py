@@ -194,7 +194,9 @@ class RunReport:
         stale = np.zeros(len(self.queries))
         for q in range(len(self.queries)):
             span = self._span(q)
-            stale[q] = covered_ns(self.outputs.arrival_ns[span], self.outputs.departure_ns[span])
+            # What an earlier run left pending arrived before this one began.
+            begin_ns = np.maximum(self.outputs.arrival_ns[span], 0)
+            stale[q] = covered_ns(begin_ns, self.outputs.departure_ns[span])
         share: NDArray[np.float64] = stale / max(self.spent.wall_ns, 1)
         return share
 

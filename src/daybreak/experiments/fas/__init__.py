@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from daybreak.experiments.core import Experiment
-from daybreak.experiments.fas import load, sensitivity
+from daybreak.experiments.fas import load, real, sensitivity
 
-EXPERIMENTS: tuple[Experiment, ...] = (*load.EXPERIMENTS, *sensitivity.EXPERIMENTS)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *load.EXPERIMENTS,
+    *sensitivity.EXPERIMENTS,
+    *real.EXPERIMENTS,
+)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("fas-mcq", "rb-mcq", "round-robin", "fcfs")
 LABELS = {"fas-mcq": "FAS-MCQ", "rb-mcq": "RB-MCQ", "round-robin": "RR", "fcfs": "FCFS"}
-UTILISATIONS = (0.1, 0.5, 0.8, 0.95)
+UTILISATIONS = (0.1, 0.5, 0.95)
 BETAS = (0.0, 0.25, 0.5, 1.0)
 MARKS = "osD^v"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from daybreak.model import Arrivals, Network, Overheads, Query, Stream, chain
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.arrivals import ArrivalSchedule, draw, load_scale
+from daybreak.simulation.arrivals import ArrivalSchedule, Instants, draw, load_scale
 from daybreak.simulation.randomness import generator_for
 from daybreak.simulation.simulate import simulate
 
@@ -38,7 +39,8 @@ class Setting:
     equal_costs: bool = False
     #: Cost of a scheduling point with news, in cheapest operators; FAS-MCQ alone pays it.
     calendar: float = 1.0
-    #: Recorded arrivals, one file per stream, in place of the synthetic ones.
+    #: Recorded arrivals, one file per stream, in place of the synthetic ones; a window of
+    #: them with ``tuples`` arrivals in all is taken where the seed says.
     traces: tuple[Path, ...] = ()
 
 
@@ -106,21 +108,43 @@ def testbed(setting: Setting) -> Network:
 
 
 def _process(setting: Setting, stream: int) -> Arrivals:
-    # Any rate will do, the same for all: it is scaled to the utilisation.
     if setting.traces:
-        return Arrivals(process="trace", trace=str(setting.traces[stream]), rate_per_s=1.0)
+        return Arrivals(process="trace", trace=str(setting.traces[stream]))
+    # Any rate will do, the same for all: it is scaled to the utilisation.
     return Arrivals(rate_per_s=1.0, burst=10 if stream < setting.bursty else 1)
 
 
 def arrivals(setting: Setting, network: Network) -> ArrivalSchedule:
-    """Exactly ``tuples`` arrivals per stream, at rates that give the utilisation."""
+    """Arrivals whose total expected work is the utilisation's share of the time they take."""
+    return ArrivalSchedule.merge(
+        _recorded(setting, network) if setting.traces else _synthetic(setting, network)
+    )
+
+
+def _synthetic(setting: Setting, network: Network) -> list[Instants]:
+    """Exactly ``tuples`` arrivals per stream."""
     scale = load_scale(network, setting.utilisation, workers=1)
     per_stream = []
-    for stream in network.streams:
-        process = stream.arrivals or Arrivals(rate_per_s=1.0)
+    for s, stream in enumerate(network.streams):
+        process = _process(setting, s)
         random = generator_for(setting.seed, f"arrivals/{stream.name}")
-        # Long enough for the wanted number with certainty; the burst comes after the cut.
+        # Long enough for the wanted number with certainty; bursts are made after the cut.
         span_s = (setting.tuples + 10 * setting.tuples**0.5 + 100) / scale
         single = draw(replace(process, burst=1), span_s, random, scale)[: setting.tuples]
         per_stream.append(single[np.arange(len(single)) // process.burst * process.burst])
-    return ArrivalSchedule.merge(per_stream)
+    return per_stream
+
+
+def _recorded(setting: Setting, network: Network) -> list[Instants]:
+    """A window of the traces, its time stretched to give the utilisation.
+
+    The paper scales the costs instead, by K; the ratio is what counts.
+    """
+    random = generator_for(setting.seed, "fas/window")
+    whole = [draw(_process(setting, s), inf, random) for s in range(len(network.streams))]
+    length_ns = min(int(at[-1]) for at in whole)
+    span_ns = int(setting.tuples / sum(len(at) / int(at[-1]) for at in whole))
+    start_ns = int(random.integers(0, max(length_ns - span_ns, 1)))
+    window = [at[(at >= start_ns) & (at < start_ns + span_ns)] - start_ns for at in whole]
+    work_ns = sum(len(at) * network.total_cost_ns(s) for s, at in enumerate(window))
+    return [(at * (work_ns / setting.utilisation / span_ns)).astype(np.int64) for at in window]
