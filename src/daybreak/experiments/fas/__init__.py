@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from daybreak.experiments.core import Experiment
-from daybreak.experiments.fas import load, real, sensitivity
+from daybreak.experiments.fas import load, optimum, real, sensitivity
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *load.EXPERIMENTS,
     *sensitivity.EXPERIMENTS,
     *real.EXPERIMENTS,
+    *optimum.EXPERIMENTS,
 )

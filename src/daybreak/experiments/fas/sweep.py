@@ -73,8 +73,11 @@ def on_average(
     )
 
 
-def published(claim: str, text: str, ours: str) -> Claim:
-    return Claim(claim, "published", text, ours, holds=True)
+def published(claim: str, text: Sequence[float], ours: Sequence[float]) -> Claim:
+    """The paper's shares beside ours; they agree if each is within a quarter of the paper's."""
+    agree = all(abs(o - t) <= 0.25 * abs(t) for t, o in zip(text, ours, strict=True))
+    printed, got = (", ".join(percent(v) for v in values) for values in (text, ours))
+    return Claim(claim, "published", printed, got, agree)
 
 
 def percent(share: float) -> str:
