@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.policies.base import Change, Plan, Work
+from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware, weights_by_subscribers
 from daybreak.policies.prioritised import PrioritisedQueries
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
-from daybreak.simulation.arrivals import draw_schedule
+from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.laws import assert_same, busy_network
 from daybreak.simulation.simulate import simulate
 
@@ -140,8 +141,8 @@ def test_only_a_point_with_news_is_a_run_of_the_scheduler() -> None:
 
 
 def test_drain_says_how_many_updates_a_plan_takes() -> None:
-    for drain, limit in (("one", 1), ("all", None)):
-        policy = fas(drain=drain)
+    for drain, train, limit in (("one", 0, 1), ("all", 0, None), ("all", 7, 7)):
+        policy = fas(drain=drain, train=train)
         attached(policy, queries(SAME), [5])
         plan = policy.decide(0, 0)
         assert plan is not None
@@ -149,7 +150,9 @@ def test_drain_says_how_many_updates_a_plan_takes() -> None:
         assert [step.limit for step in plan.steps] == [limit, limit]
 
 
-@pytest.mark.parametrize("params", [{"beta": -0.1}, {"beta": 1.5}, {"drain": "some"}])
+@pytest.mark.parametrize(
+    "params", [{"beta": -0.1}, {"beta": 1.5}, {"drain": "some"}, {"train": -1}]
+)
 def test_bad_parameters_are_refused(params: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         fas(**params)
@@ -197,9 +200,30 @@ def test_beta_zero_is_rb() -> None:
     chains = [([10_000 * k] * 2, [1 / (k + 1), 1.0]) for k in range(1, 6)]
     network = queries(*chains)
     at = np.sort(np.random.default_rng(1).integers(0, 10**8, 300))
-    from daybreak.simulation.arrivals import ArrivalSchedule
-
     schedule = ArrivalSchedule(at, np.zeros(300, np.int32))
     one = simulate(network, fas(beta=0.0, drain="one"), schedule)
     other = simulate(network, make_policy_with("rb-mcq", drain="one"), schedule)
     assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("goal", "target", "beta"),
+    [
+        ("staleness", 1e-9, 1.0),  # never fresh enough: all for freshness
+        ("staleness", 1e9, 0.0),
+        ("response", 1e-9, 0.0),  # never fast enough: all for response time
+        ("response", 1e9, 1.0),
+    ],
+)
+def test_beta_goes_where_the_goal_pulls_it(goal: str, target: float, beta: float) -> None:
+    policy = make_policy_with("fas-mcq-auto", goal=goal, target=target, window_s=0.05)
+    assert isinstance(policy, AutoBeta)
+    network = busy_network()
+    simulate(network, policy, draw_schedule(network, 2.0, seed=3))
+    assert policy.beta == beta
+
+
+@pytest.mark.parametrize("params", [{"goal": "knee"}, {"target": 0.0}, {"window_s": -1.0}])
+def test_bad_goals_are_refused(params: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        make_policy_with("fas-mcq-auto", **params)

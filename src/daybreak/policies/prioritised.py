@@ -23,8 +23,12 @@ class DrainParams:
 
     #: Whether a chosen query takes one pending update through its boxes, or all of them.
     drain: Drain = "all"
+    #: Tuples a box takes at most per call when all are taken; 0 means its whole queue.
+    train: int = 0
 
     def __post_init__(self) -> None:
+        if self.train < 0:
+            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
         if self.drain not in ("one", "all"):
             raise ConfigError("policy", f"drain {self.drain!r}", 'give "one" or "all"')
 
@@ -40,7 +44,7 @@ class PrioritisedQueries(BasePolicy):
         super().attach(view, work, seed)
         network = view.network
         queries = range(len(network.queries))
-        limit = 1 if self.params.drain == "one" else None
+        limit = 1 if self.params.drain == "one" else self.params.train or None
         self._plans = [
             Plan(tuple(Step(b, limit) for b in boxes), superbox=True)
             for boxes in network.query_boxes

@@ -9,6 +9,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
@@ -30,6 +31,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     Stride,
     RateBased,
     FreshnessAware,
+    AutoBeta,
 )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from daybreak.experiments.core import Experiment
-from daybreak.experiments.fas import load, optimum, real, sensitivity
+from daybreak.experiments.fas import auto, load, optimum, real, sensitivity
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *load.EXPERIMENTS,
     *sensitivity.EXPERIMENTS,
     *real.EXPERIMENTS,
     *optimum.EXPERIMENTS,
+    *auto.EXPERIMENTS,
 )
