@@ -7,6 +7,7 @@ calendar is no run of the scheduler proper.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -56,11 +57,13 @@ class PrioritisedQueries(BasePolicy):
         ]
         #: The boxes of each query from its output backwards, with what each feeds within it.
         self._flow = [
-            [(b, [d for d in network.downstream[b] if d in boxes]) for b in reversed(boxes)]
+            [(b, [d for d in network.downstream[b] if d in mine]) for b in reversed(boxes)]
             for boxes in network.query_boxes
+            for mine in [set(boxes)]
         ]
         self._serves = network.box_queries
-        self._fed = [b in set(network.input_boxes) for b in range(len(network.boxes))]
+        fed = set(network.input_boxes)
+        self._fed = [b in fed for b in range(len(network.boxes))]
         self._calendar = CalendarQueue(len(network.queries))
         #: Queries with updates since the last scheduling point, and queries that ran since.
         self._news: set[int] = {
@@ -111,9 +114,9 @@ class PrioritisedQueries(BasePolicy):
         self._out[worker] = best
         return self._plans[best]
 
+    @abstractmethod
     def priority(self, query: int) -> float:
         """Of a query that has pending updates: the highest goes first."""
-        raise NotImplementedError
 
     def _rekey(self, query: int) -> None:
         pending, running = self.view.pending, self.view.running
