@@ -28,6 +28,12 @@ VARIANTS: dict[str, Callable[[], BasePolicy]] = {
     },
     "aaat, lists of 3, trains of 2": lambda: make_policy_with("aaat", schedule_size=3, train=2),
     "round-robin, half queues": lambda: make_policy_with("round-robin", fraction=0.5),
+    "rb-mcq, one update": lambda: make_policy_with("rb-mcq", drain="one"),
+    "fas-mcq, one update": lambda: make_policy_with("fas-mcq", drain="one", beta=0.25),
+    "fas-mcq, trains of 3": lambda: make_policy_with("fas-mcq", train=3),
+    "fas-mcq-auto, response": lambda: make_policy_with(
+        "fas-mcq-auto", goal="response", target=0.05, window_s=0.05
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Writes ``docs/results/<source>.md`` from the records ``daybreak reproduce`` left behind."""
+"""Writes ``docs/results/<source>.md`` from the records of ``daybreak reproduce``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-from daybreak.experiments.registry import SOURCES, all_experiments
+from daybreak.experiments.registry import PAGES, SOURCES, all_experiments
 from daybreak.report.text import markdown
 
 
@@ -24,7 +24,7 @@ def write_pages(records: Path, docs: Path) -> list[Path]:
         if not found:
             continue
         docs.mkdir(parents=True, exist_ok=True)
-        page = docs / f"{source}.md"
+        page = docs / f"{PAGES.get(source, source)}.md"
         partial = page.with_suffix(".partial")
         partial.write_text(_page(source, found, docs), encoding="utf-8")
         partial.replace(page)

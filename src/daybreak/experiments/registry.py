@@ -14,7 +14,10 @@ SOURCES: dict[str, str] = {
     "freshening": "daybreak.experiments.freshening",
     "links": "daybreak.experiments.links",
     "filters": "daybreak.experiments.filters",
+    "fas": "daybreak.experiments.fas",
 }
+#: Results pages that go by another name than their source.
+PAGES: dict[str, str] = {"fas": "freshness"}
 
 
 def all_experiments() -> dict[str, Experiment]:

@@ -9,8 +9,11 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.fas_auto import AutoBeta
+from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.stride import Stride
 from daybreak.policies.superbox import ApplicationAtATime
@@ -26,6 +29,9 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     FirstComeFirstServed,
     FixedPriority,
     Stride,
+    RateBased,
+    FreshnessAware,
+    AutoBeta,
 )
 
 

@@ -30,12 +30,12 @@ def class_table(report: RunReport) -> Rows:
 
 
 def query_table(report: RunReport, most: int | None = None) -> Rows:
-    """The same by query, slowest (95th percentile) first."""
-    rows: Rows = [("query", "class", *_HEADS)]
-    found = list(zip(report.by_query().items(), report.query_class, strict=True))
+    """The same by query with its staleness, slowest (95th percentile) first."""
+    rows: Rows = [("query", "class", *_HEADS, "stale")]
+    found = list(zip(report.by_query().items(), report.query_class, report.staleness, strict=True))
     found.sort(key=lambda item: -_or_zero(item[0][1].percentiles_s[95]))
-    for (name, summary), c in found[:most]:
-        rows.append((name, report.classes[c], *_cells(summary)))
+    for (name, summary), c, stale in found[:most]:
+        rows.append((name, report.classes[c], *_cells(summary), f"{stale:.1%}"))
     return rows
 
 
@@ -62,7 +62,7 @@ def comparison_table(reports: Mapping[str, RunReport]) -> Rows:
     first = next(iter(reports.values()))
     rows: Rows = [
         (
-            "policy", "mean", "p95", "utility/tuple", "utility/query", "overhead",
+            "policy", "mean", "p95", "utility/tuple", "utility/query", "stale", "overhead",
             *(f"p95 {c}" for c in first.classes),
         )
     ]  # fmt: skip
@@ -76,6 +76,7 @@ def comparison_table(reports: Mapping[str, RunReport]) -> Rows:
                 duration(overall.percentiles_s[95]),
                 number(overall.utility),
                 number(report.utility_per_application),
+                f"{report.overall_staleness:.1%}",
                 f"{spent.overhead_ns / max(spent.total_ns, 1):.1%}",
                 *(duration(s.percentiles_s[95]) for s in report.by_class().values()),
             )
@@ -90,9 +91,15 @@ def as_json(report: RunReport) -> dict[str, Any]:
         "duration_s": report.duration_s,
         "utility_per_tuple": _or_none(report.overall().utility),
         "utility_per_application": _or_none(report.utility_per_application),
+        "staleness": report.overall_staleness,
         "overall": _summary_json(report.overall()),
         "classes": {n: _summary_json(s) for n, s in report.by_class().items()},
-        "queries": {n: _summary_json(s) for n, s in report.by_query().items()},
+        "queries": {
+            name: {**_summary_json(summary), "staleness": float(stale)}
+            for (name, summary), stale in zip(
+                report.by_query().items(), report.staleness, strict=True
+            )
+        },
         "time_ns": {
             "total": report.spent.total_ns,
             "work": report.spent.work_ns,

@@ -103,6 +103,7 @@ class Monitor:
             queries=tuple(q.name for q in self.network.queries),
             query_class=tuple(state.query_class),
             qos=tuple(q.qos for q in self.network.queries),
+            weights=tuple(state.query_weight),
             spent=spent,
             outputs=Outputs(
                 query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),

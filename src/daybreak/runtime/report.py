@@ -120,6 +120,8 @@ class RunReport:
     queries: tuple[str, ...]
     query_class: tuple[int, ...]
     qos: tuple[QoSGraph | None, ...]
+    #: Freshness weights of the queries, as they were at the end.
+    weights: tuple[float, ...]
     spent: TimeSpent
     outputs: Outputs
     backlog: Backlog
@@ -180,6 +182,29 @@ class RunReport:
         means = [s.utility for s in self.by_query().values() if not math.isnan(s.utility)]
         return float(np.mean(means)) if means else math.nan
 
+    @cached_property
+    def staleness(self) -> NDArray[np.float64]:
+        """Of each query: the share of the run in which it was stale (fas-mcq-paper, eq. 2).
+
+        A query is stale from the arrival of an update that will reach its output until no such
+        update is pending any more. Each result is such an update and says when it arrived and
+        left, so stale time is what these intervals cover together: exact, whatever the schedule.
+        On Spark every pending tuple counts, as in ``outputs``.
+        """
+        stale = np.zeros(len(self.queries))
+        for q in range(len(self.queries)):
+            span = self._span(q)
+            # What an earlier run left pending arrived before this one began.
+            begin_ns = np.maximum(self.outputs.arrival_ns[span], 0)
+            stale[q] = covered_ns(begin_ns, self.outputs.departure_ns[span])
+        share: NDArray[np.float64] = stale / max(self.spent.wall_ns, 1)
+        return share
+
+    @property
+    def overall_staleness(self) -> float:
+        """The mean over queries by their weights (eqs. 3 and 12)."""
+        return float(np.average(self.staleness, weights=self.weights))
+
     def over_time(self, slots: int = 100) -> dict[str, NDArray[np.float64]]:
         """Mean response time and utility per class in equal slots of departure time.
 
@@ -239,8 +264,10 @@ class RunReport:
                 for n, p in zip(self.classes, self.priorities, strict=True)
             ],
             "queries": [
-                {"name": n, "class": self.classes[c], "qos": g.points if g else None}
-                for n, c, g in zip(self.queries, self.query_class, self.qos, strict=True)
+                {"name": n, "class": self.classes[c], "qos": g.points if g else None, "weight": w}
+                for n, c, g, w in zip(
+                    self.queries, self.query_class, self.qos, self.weights, strict=True
+                )
             ],
             "spent": asdict(self.spent),
         }
@@ -292,6 +319,7 @@ class RunReport:
                 QoSGraph(tuple((x, y) for x, y in q["qos"])) if q["qos"] else None
                 for q in data["queries"]
             ),
+            weights=tuple(q.get("weight", 1.0) for q in data["queries"]),
             spent=TimeSpent(**data["spent"]),
             outputs=Outputs(
                 query=query,
@@ -324,6 +352,16 @@ def summarise(
         if known.any()
         else math.nan,
     )
+
+
+def covered_ns(begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> int:
+    """How much time the intervals cover together."""
+    if not len(begin_ns):
+        return 0
+    order = np.argsort(begin_ns, kind="stable")
+    begin, end = begin_ns[order], np.maximum.accumulate(end_ns[order])
+    gaps = np.maximum(begin[1:] - end[:-1], 0)
+    return int(end[-1] - begin[0] - gaps.sum())
 
 
 def weighted_percentiles(

@@ -146,6 +146,10 @@ def _trace(path: Path, rate_per_s: float | None) -> Seconds:
         ) from error
     if len(seconds) < 2:
         raise ConfigError(f"trace {path}", "has fewer than two arrivals", "give a longer one")
+    if seconds[0] > seconds[1:].max():
+        # Traces of the Internet Traffic Archive open with an absolute instant, whole seconds
+        # since the epoch ahead of the rest.
+        seconds[0] %= 1.0
     seconds = np.sort(seconds - seconds.min())
     if rate_per_s is not None:
         seconds *= len(seconds) / float(seconds[-1]) / rate_per_s

@@ -25,6 +25,7 @@ from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
+from daybreak.simulation.pipes import Pipes
 from daybreak.simulation.randomness import random_for
 
 #: Later than any event.
@@ -37,7 +38,8 @@ class _Job:
     """A plan under way on one worker."""
 
     __slots__ = (
-        "arrivals", "began_ns", "ends_ns", "lucks", "plan", "spent_ns", "step", "sum_ns", "work_ns",
+        "arrivals", "began_ns", "ends_ns", "lucks", "plan", "spent_ns", "step", "sum_ns", "through",
+        "work_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -45,6 +47,8 @@ class _Job:
         #: Index of the step under way; -1 while the scheduler still decides.
         self.step = -1
         self.spent_ns = 0
+        #: Its one tuple goes through all boxes at once (``Pipes``).
+        self.through = False
         #: The train: arrivals of its tuples, their sum, and lucks.
         self.sum_ns = 0
         self.arrivals: list[int] = []
@@ -96,11 +100,12 @@ class VirtualExecutor:
         self._passes = [b.selectivity for b in network.boxes]
         self._varies = [b.service == "exponential" for b in network.boxes]
         self._alone = workers == 1 and lists
+        self._pipes = Pipes(state, monitor, overheads, self._arrivals, self._lucks, self._lucky)
         self._simple = [self._next_box(b) for b in range(len(network.boxes))]
 
     def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
         job = self._jobs[worker]
-        job.plan, job.step, job.spent_ns = plan, -1, 0
+        job.plan, job.step, job.spent_ns, job.through = plan, -1, 0, False
         superbox_ns = self._overheads.superbox_ns if plan.superbox else 0
         self._monitor.decisions += 1
         ready = self.now_ns
@@ -137,9 +142,11 @@ class VirtualExecutor:
             worker = ends.index(now)
             job = self._jobs[worker]
             step = job.step
-            if step >= 0:
+            if job.through:
+                self._pipes.leave(job.plan, now)
+            elif step >= 0:
                 self._emit(job, now, loop)
-                if self._alone:
+                if self._alone and job.plan.steps[-1][1] is None:
                     now = self._run_on(job, now, loop)
                     step = job.step
             if step + 1 == len(job.plan.steps) or not self._begin(worker, now):
@@ -175,6 +182,13 @@ class VirtualExecutor:
         job, state = self._jobs[worker], self._state
         steps, quota = job.plan.steps, job.plan.quota_ns
         pending, index = state.pending, job.step + 1
+        if steps[0][1] == 1 and not index and self._alone:
+            end = self._pipes.run(job.plan, now)
+            if end >= 0:
+                job.through, job.step = True, len(steps) - 1
+                job.spent_ns += end - now
+                self._ends[worker] = end
+                return True
         if quota is not None and index and job.spent_ns >= quota:
             return False
         while not pending[steps[index][0]]:

@@ -1,0 +1,67 @@
+"""FAS-MCQ: the query that makes most freshness per unit of work first (fas-mcq-paper 4 and 5.2).
+
+V = alpha (1 - (1 - S)^(N^beta)) / (N^beta C^avg), eqs. 11, 12 and 15: the chance that the query
+is stale, per unit of the work that makes it fresh. With beta = 0 the number of pending updates
+does not count, which is RB-MCQ; beta = 1 is the policy for freshness proper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import expm1, inf, log1p
+from typing import Any, ClassVar
+
+from daybreak.model.errors import ConfigError
+from daybreak.policies.prioritised import DrainParams, PrioritisedQueries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessParams(DrainParams):
+    """Parameters of fas-mcq; the weights alpha are the queries' own."""
+
+    #: From 0 (for response time) to 1 (for freshness).
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        DrainParams.__post_init__(self)
+        if not 0 <= self.beta <= 1:
+            raise ConfigError("policy", f"beta {self.beta}", "give a number in [0, 1]")
+
+
+class FreshnessAware(PrioritisedQueries):
+    """Weighted FAS-MCQ(beta). Weights may change while it runs."""
+
+    name = "fas-mcq"
+    summary = "the query whose freshness costs least, by weight, first"
+    Params: ClassVar[type[Any]] = FreshnessParams
+    params: FreshnessParams
+
+    #: What beta is now; a subclass may move it.
+    beta: float
+
+    def __init__(self, params: Any = None) -> None:
+        super().__init__(params)
+        self.beta = self.params.beta
+
+    def priority(self, query: int) -> float:
+        pending = self.view.pending
+        updates, log_fresh, cost_ns = 0, 0.0, 0.0
+        for box, passes, each_ns in self.expected[query]:
+            if held := pending[box]:
+                updates += held
+                # In logarithms, since (1 - S)^N leaves the range of numbers within hundreds.
+                log_fresh += held * (log1p(-passes) if passes < 1 else -inf)
+                cost_ns += held * each_ns
+        # N^beta = N * N^(beta - 1); updates may wait at several boxes, so S and C are sums.
+        share = 1.0 if self.beta == 1 else updates ** (self.beta - 1)
+        return self.view.query_weight[query] * -expm1(share * log_fresh) / (share * cost_ns)
+
+
+def weights_by_subscribers(subscribers: Mapping[str, int]) -> dict[str, float]:
+    """Weights in (0, 1] in proportion to how many registered each query (paper, 4.4).
+
+    A query that nobody registered counts as one with a single subscriber.
+    """
+    most = max([1, *subscribers.values()])
+    return {query: max(1, count) / most for query, count in subscribers.items()}
