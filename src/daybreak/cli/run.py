@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,12 +146,8 @@ def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
             raise ConfigError(
                 query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
             )
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'"
-        ) from None
+    if find_spec("pyspark") is None:
+        raise ConfigError("daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'")
     from daybreak.spark.app import App
     from daybreak.spark.session import local_session
 
