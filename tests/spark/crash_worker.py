@@ -58,7 +58,7 @@ class Engine:
     def run(self) -> None:
         rundir = RunDirectory.open(self.root / "run", "crash")
         self.log = CommitLog(rundir.state_db)
-        self.store = SegmentStore(rundir, self.log, memory_bytes=2000)
+        self.store = SegmentStore(rundir, self.log, memory_bytes=2000, small_bytes=64)
         self.sinks = open_sinks(self.root, rundir.staging)
         outcome = recover(self.log, self.sinks)
         found = {name: len(getattr(outcome, name)) for name in ("delivered", "taken", "removed")}
@@ -94,6 +94,7 @@ class Engine:
             self.step("deliver")
             self.sinks[query].deliver(file)
             self.step("mark")
+            self.sinks[query].settle(file)
             self.log.mark_delivered([file.id])
         if self.rng.random() < 0.2:
             low = self.log.low_water("numbers")

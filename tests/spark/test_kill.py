@@ -18,7 +18,7 @@ from daybreak.runtime.report import RunReport
 pytestmark = pytest.mark.spark
 
 KILLS = 5
-ROWS = 3000
+ROWS = 5000
 PIPELINE = f"""
 [app]
 policy = "stride"

@@ -63,7 +63,7 @@ def test_it_is_created_and_reopened_with_everything_in_place(tmp_path: Path) -> 
     assert sorted(p.name for p in root.iterdir()) == [
         "checkpoints", "daybreak.json", "lock", "record", "segments", "staging",
     ]  # fmt: skip
-    assert json.loads((root / "daybreak.json").read_text())["layout"] == 1
+    assert json.loads((root / "daybreak.json").read_text())["layout"] == 2
     with RunDirectory.open(root, "fires") as run:
         assert run.created == created
         assert (run.segments / "kept").read_text() == "x"
@@ -135,7 +135,7 @@ def test_a_clean_close_forgets_the_jvm(tmp_path: Path, jvm: subprocess.Popen[byt
     RunDirectory.open(tmp_path / "run", "fires", jvm_wait_s=0).close()
 
 
-@pytest.mark.parametrize("content", ['{"layout": 2}', "{}", "not json", "[]", ""])
+@pytest.mark.parametrize("content", ['{"layout": 1}', "{}", "not json", "[]", ""])
 def test_an_unknown_layout_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "daybreak.json").write_text(content)
     with pytest.raises(ConfigError, match="layout"):

@@ -18,24 +18,26 @@ from hypothesis import strategies as st
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.commitlog import CommitLog, Cursor
 from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import ARRIVAL, Segment, SegmentStore
+from daybreak.spark.segments import ARRIVAL, SMALL_BYTES, Segment, SegmentStore
 
 START = Cursor(0, 0)
 
 
 @contextmanager
-def opened(root: Path, memory_bytes: int = 2**20) -> Iterator[tuple[SegmentStore, CommitLog]]:
+def opened(
+    root: Path, memory_bytes: int = 2**20, small_bytes: int = 0
+) -> Iterator[tuple[SegmentStore, CommitLog]]:
     with RunDirectory.open(root, "fires") as rundir:
         log = CommitLog(rundir.state_db)
         try:
-            yield SegmentStore(rundir, log, memory_bytes), log
+            yield SegmentStore(rundir, log, memory_bytes, small_bytes), log
         finally:
             log.close()
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    with opened(tmp_path) as (opened_store, _):
+@pytest.fixture(params=[0, SMALL_BYTES], ids=["file", "in-log"])
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SegmentStore]:
+    with opened(tmp_path, small_bytes=request.param) as (opened_store, _):
         yield opened_store
 
 
@@ -64,6 +66,20 @@ def test_a_batch_becomes_one_file_and_one_row_of_the_log(tmp_path: Path) -> None
         assert [p.name for p in file.parent.iterdir()] == [file.name]
 
 
+def test_a_small_batch_is_in_the_log_and_leaves_with_its_row(tmp_path: Path) -> None:
+    with opened(tmp_path, small_bytes=SMALL_BYTES) as (store, log):
+        small, large = add(store, 0, 1, 2), add(store, 1, *range(SMALL_BYTES // 4))
+        assert small is not None
+        assert large is not None
+        assert (small.file, large.file) == ("", "r/000000000001.parquet")
+        assert small.bytes == len(log.segment_content(small))
+    with opened(tmp_path, memory_bytes=0) as (store, log):
+        assert store.rows("r", START, 3)[0]["v"].to_pylist() == [1, 2, 0]
+        assert store.remove_below("r", Cursor(1, 0)) == [small]
+        with pytest.raises(EngineBug, match="not in the log"):
+            log.segment_content(small)
+
+
 def test_streams_are_numbered_apart_and_may_have_any_name(store: SegmentStore) -> None:
     for name in ("a/b", "..", "r"):
         segment = add(store, 0, 1, stream=name)
@@ -79,7 +95,10 @@ def test_an_empty_batch_makes_no_segment(store: SegmentStore) -> None:
     assert store.end("r") == Cursor(1, 0)
 
 
-def test_every_type_of_spark_comes_back_the_same_from_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small_bytes", [0, SMALL_BYTES])
+def test_every_type_of_spark_comes_back_the_same_from_the_disk(
+    tmp_path: Path, small_bytes: int
+) -> None:
     rich = pa.table(
         {
             "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
@@ -92,10 +111,10 @@ def test_every_type_of_spark_comes_back_the_same_from_the_file(tmp_path: Path) -
             "nothing": pa.nulls(2),
         }
     )
-    with opened(tmp_path) as (store, _):
+    with opened(tmp_path, small_bytes=small_bytes) as (store, _):
         store.append("r", "cp", 0, None, rich, 1)
         held, _end = store.rows("r", START)
-    with opened(tmp_path, memory_bytes=0) as (store, _):
+    with opened(tmp_path, memory_bytes=0, small_bytes=small_bytes) as (store, _):
         store.append("r", "cp", 1, None, rich, 1)
         read, _end = store.rows("r", START)
     assert read.schema.equals(held.schema)

@@ -19,6 +19,7 @@ import pytest
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.pipeline import SinkSpec
 from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import ConsoleSink, MemorySink, Sink, make_sink, recover
 from daybreak.spark.texts import write_csv, write_json_lines
 
@@ -180,6 +181,94 @@ def test_recovery_delivers_what_is_listed_and_deletes_what_is_not(
 
     again = recover(log, sinks)
     assert (again.delivered, again.taken, again.removed) == ([], [], [])
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "memory"])
+@pytest.mark.parametrize("lost", ["staged", "torn", "delivered", "delivered and torn"])
+def test_what_a_crash_of_the_machine_lost_is_written_again(
+    tmp_path: Path,
+    format: str,  # noqa: A002
+    lost: str,
+) -> None:
+    log = CommitLog(tmp_path / "state.db", boot="first")
+    sink = make(tmp_path, format)
+    file = commit(log, sink)
+    log.close()
+    target = tmp_path / "out" / "fire" / file.path.name
+    if lost.startswith("delivered") and format != "memory":
+        sink.deliver(file)
+        target.write_bytes(b"PAR") if lost.endswith("torn") else target.unlink()
+    elif lost == "torn":
+        file.path.write_bytes(b"PAR")
+    else:
+        file.path.unlink()
+
+    again = CommitLog(tmp_path / "state.db", boot="second")
+    sink = make(tmp_path, format)
+    assert [f.id for f in recover(again, {"fire": sink}).delivered] == [file.id]
+    assert again.undelivered() == []
+    again.close()
+    if isinstance(sink, MemorySink):
+        assert sink.table() == TABLE
+    else:
+        assert READERS[format](target).equals(TABLE)
+
+
+def test_a_file_taken_by_a_reader_is_not_delivered_again(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path / "state.db", boot="first")
+    sink = make(tmp_path, "parquet")
+    file = commit(log, sink)
+    sink.deliver(file)
+    visible(tmp_path)[0].unlink()
+    log.close()
+    again = CommitLog(tmp_path / "state.db", boot="first")
+    assert [f.id for f in recover(again, {"fire": sink}).taken] == [file.id]
+    assert visible(tmp_path) == []
+    again.close()
+
+
+def test_large_results_are_durable_files_and_not_in_the_log(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.spark.sinks.SMALL_BYTES", 0)
+    sink = make(tmp_path, "parquet")
+    file = commit(log, sink)
+    assert file.content is None
+    assert sink.deliver(file)
+    assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
+
+
+def test_delivered_files_are_settled_together_and_the_log_forgets_them(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    sink = make(tmp_path, "parquet")
+    settler = Settler(log, {"fire": sink})
+    files = [commit(log, sink) for _ in range(3)]
+    for file in files:
+        sink.deliver(file)
+        settler.add(file)
+    visible(tmp_path)[0].unlink()  # a reader was quick
+    settler.close()
+    assert settler.failure is None
+    assert log.undelivered() == []
+
+
+def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = make(tmp_path, "parquet")
+    settler = Settler(log, {"fire": sink})
+    file = commit(log, sink)
+    sink.deliver(file)
+
+    def broken(path: Path) -> None:
+        raise OSError(5, "Input/output error", str(path))
+
+    monkeypatch.setattr("daybreak.spark.sinks.sync_file", broken)
+    settler.add(file)
+    settler.close()
+    assert isinstance(settler.failure, OSError)
+    assert log.undelivered() == [file]
 
 
 def test_an_orphan_in_a_folder_that_another_query_has_now_is_kept(

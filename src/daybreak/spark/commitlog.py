@@ -4,6 +4,10 @@ One SQLite file (WAL, ``synchronous=FULL``). A transaction here is the only thin
 cursor, and the same transaction lists the staged files of the rows it passed. So after a crash
 at any moment each row is either not yet read, or its result is listed: never both, never
 neither. Everything else in the run directory is rebuilt, repeated or deleted by what it says.
+
+Small segments and small results are kept in the log itself: their bytes are made durable by the
+transaction that lists them, so a commit waits for the disk once. Large ones are files that are
+durable before they are listed.
 """
 
 from __future__ import annotations
@@ -19,13 +23,14 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from daybreak.model import ConfigError, EngineBug
+from daybreak.spark.durable import boot_id
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (id TEXT NOT NULL, run INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS meta (id TEXT NOT NULL, run INTEGER NOT NULL, boot TEXT);
 CREATE TABLE IF NOT EXISTS segments (
     stream TEXT, seq INTEGER, checkpoint_id TEXT NOT NULL, batch_id INTEGER NOT NULL,
     offsets TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    arrival_ns INTEGER NOT NULL, file TEXT NOT NULL,
+    arrival_ns INTEGER NOT NULL, file TEXT NOT NULL, content BLOB,
     PRIMARY KEY (stream, seq), UNIQUE (stream, checkpoint_id, batch_id)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
@@ -37,7 +42,7 @@ CREATE TABLE IF NOT EXISTS commits (job TEXT PRIMARY KEY, at_ns INTEGER NOT NULL
 CREATE TABLE IF NOT EXISTS files (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL REFERENCES commits (job),
     query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
-    delivered INTEGER NOT NULL DEFAULT 0
+    delivered INTEGER NOT NULL DEFAULT 0, content BLOB
 );
 CREATE INDEX IF NOT EXISTS undelivered ON files (id) WHERE NOT delivered;
 CREATE INDEX IF NOT EXISTS files_of_job ON files (job);
@@ -53,7 +58,10 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRow:
-    """One segment as the log knows it; ``offsets`` is JSON text, ``file`` below ``segments/``."""
+    """One segment as the log knows it.
+
+    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
+    """
 
     stream: str
     seq: int
@@ -78,11 +86,15 @@ class CursorMove:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A result that is durable, but not yet decided on."""
+    """A result that is not yet decided on.
+
+    Durable, unless ``content`` says what its file holds: the commit makes that durable.
+    """
 
     query: str
     path: Path
     rows: int
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +106,20 @@ class CommittedFile:
     query: str
     path: Path
     rows: int
+    #: What the file holds, kept until it is known to be durable at its place.
+    content: bytes | None = None
 
 
 class CommitLog:
     """The log of one run directory. Methods may be called from any thread."""
 
-    def __init__(self, path: Path, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock_ns: Callable[[], int] = time.time_ns,
+        boot: str | None = None,
+    ) -> None:
+        """``boot`` tells one start of the machine from another; left out: as the kernel says."""
         self._clock_ns = clock_ns
         self._guard = threading.RLock()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -107,10 +127,13 @@ class CommitLog:
             self._db.execute(f"PRAGMA {setting}").fetchall()
         self._db.executescript(_SCHEMA)
         self._jobs = 0
+        boot = boot or boot_id()
         with self._transaction():
             if self._row("SELECT id FROM meta") is None:
-                self._db.execute("INSERT INTO meta VALUES (?, 0)", (token_hex(4),))
-            self._db.execute("UPDATE meta SET run = run + 1")
+                self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
+            #: Whether files that were written and not synced may be lost or torn.
+            self.rebooted = boot is None or self._row("SELECT boot FROM meta")[0] != boot
+            self._db.execute("UPDATE meta SET run = run + 1, boot = ?", (boot,))
         #: Marks every job of this log, so that another run directory's files are never taken
         #: for ours, even where both deliver to one folder.
         self.id, self.run = self._rows("SELECT id, run FROM meta")[0]
@@ -127,25 +150,34 @@ class CommitLog:
 
     # Segments
 
-    def add_segment(self, segment: SegmentRow) -> None:
+    def add_segment(self, segment: SegmentRow, content: bytes | None = None) -> None:
+        values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
         with self._transaction():
             self._db.execute(
-                "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                tuple(getattr(segment, name) for name in SegmentRow.__dataclass_fields__),
+                "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, content)
             )
+
+    def segment_content(self, segment: SegmentRow) -> bytes:
+        """What a segment without a file holds."""
+        row = self._row(
+            "SELECT content FROM segments WHERE stream = ? AND seq = ?",
+            (segment.stream, segment.seq),
+        )
+        if row is None or row[0] is None:
+            raise EngineBug(f"segment {segment.seq} of {segment.stream!r} is not in the log")
+        return bytes(row[0])
 
     def segments(self, stream: str | None = None, from_seq: int = 0) -> list[SegmentRow]:
         """Segments in order of ``seq``, of one stream or of all."""
         found = self._rows(
-            "SELECT * FROM segments WHERE (? IS NULL OR stream = ?) AND seq >= ? "
-            "ORDER BY stream, seq",
+            f"{_SELECT_SEGMENT} WHERE (? IS NULL OR stream = ?) AND seq >= ? ORDER BY stream, seq",
             (stream, stream, from_seq),
         )
         return [_segment(row) for row in found]
 
     def find_batch(self, stream: str, checkpoint_id: str, batch_id: int) -> SegmentRow | None:
         row = self._row(
-            "SELECT * FROM segments WHERE stream = ? AND checkpoint_id = ? AND batch_id = ?",
+            f"{_SELECT_SEGMENT} WHERE stream = ? AND checkpoint_id = ? AND batch_id = ?",
             (stream, checkpoint_id, batch_id),
         )
         return None if row is None else _segment(row)
@@ -233,27 +265,33 @@ class CommitLog:
             if self._row("SELECT job FROM commits WHERE job = ?", (job,)) is not None:
                 raise EngineBug(f"job {job} is committed already")
             self._db.execute("INSERT INTO commits VALUES (?, ?)", (job, self._clock_ns()))
-            for move in moves:
-                self._move(job, move)
+            self._move(job, moves)
             for file in staged:
                 done = self._db.execute(
-                    "INSERT INTO files (job, query, path, rows) VALUES (?, ?, ?, ?)",
-                    (job, file.query, str(file.path), file.rows),
+                    "INSERT INTO files (job, query, path, rows, content) VALUES (?, ?, ?, ?, ?)",
+                    (job, file.query, str(file.path), file.rows, file.content),
                 )
                 assert done.lastrowid is not None
-                files.append(CommittedFile(done.lastrowid, job, file.query, file.path, file.rows))
+                files.append(
+                    CommittedFile(
+                        done.lastrowid, job, file.query, file.path, file.rows, file.content
+                    )
+                )
         return files
 
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
         found = self._rows(
-            "SELECT id, job, query, path, rows FROM files WHERE NOT delivered ORDER BY id"
+            "SELECT id, job, query, path, rows, content FROM files WHERE NOT delivered ORDER BY id"
         )
-        return [CommittedFile(i, job, query, Path(p), n) for i, job, query, p, n in found]
+        return [CommittedFile(i, job, q, Path(p), n, content) for i, job, q, p, n, content in found]
 
     def mark_delivered(self, ids: Iterable[int]) -> None:
+        """The files are durable at their places: their content is needed no more."""
         with self._transaction():
-            self._db.executemany("UPDATE files SET delivered = 1 WHERE id = ?", [(i,) for i in ids])
+            self._db.executemany(
+                "UPDATE files SET delivered = 1, content = NULL WHERE id = ?", [(i,) for i in ids]
+            )
 
     def prune(self, before_ns: int) -> None:
         """Drops the record of older commits, once all of their files are delivered."""
@@ -266,18 +304,27 @@ class CommitLog:
             self._db.executemany("DELETE FROM files WHERE job = ?", jobs)
             self._db.executemany("DELETE FROM commits WHERE job = ?", jobs)
 
-    def _move(self, job: str, move: CursorMove) -> None:
-        found = dict(self._stored_cursors(move.query)).get(move.stream)
-        if found != move.old or move.new < move.old:
-            raise EngineBug(
-                f"job {job}: query {move.query!r} would move its cursor on {move.stream!r} "
-                f"from {tuple(move.old)} to {tuple(move.new)}, but it is at "
-                f"{tuple(found) if found else 'no place'}"
-            )
-        self._db.execute(
-            "UPDATE cursors SET seq = ?, row = ? WHERE query = ? AND stream = ?",
-            (*move.new, move.query, move.stream),
+    def _move(self, job: str, moves: Sequence[CursorMove]) -> None:
+        done = self._db.executemany(
+            "UPDATE cursors SET seq = ?, row = ? "
+            "WHERE query = ? AND stream = ? AND seq = ? AND row = ?",
+            [(*m.new, m.query, m.stream, *m.old) for m in moves if m.new >= m.old],
         )
+        if moves and done.rowcount != len(moves):
+            self._refuse(job, moves)
+
+    def _refuse(self, job: str, moves: Sequence[CursorMove]) -> None:
+        """Says which of these moves could not be made; the transaction is then undone."""
+        self._db.execute("ROLLBACK")
+        for move in moves:
+            found = dict(self._stored_cursors(move.query)).get(move.stream)
+            if found != move.old or move.new < move.old:
+                raise EngineBug(
+                    f"job {job}: query {move.query!r} would move its cursor on {move.stream!r} "
+                    f"from {tuple(move.old)} to {tuple(move.new)}, but it is at "
+                    f"{tuple(found) if found else 'no place'}"
+                )
+        raise EngineBug(f"job {job}: moves a cursor twice")
 
     def _stored_cursors(self, query: str) -> list[tuple[str, Cursor]]:
         found = self._rows("SELECT stream, seq, row FROM cursors WHERE query = ?", (query,))
@@ -305,5 +352,10 @@ class CommitLog:
             return self._db.execute(sql, values).fetchone()
 
 
+_SEGMENT_COLUMNS = tuple(SegmentRow.__dataclass_fields__)
+#: Without the content, which is read only when it is asked for.
+_SELECT_SEGMENT = f"SELECT {', '.join(_SEGMENT_COLUMNS)} FROM segments"  # noqa: S608  # our own
+
+
 def _segment(row: Sequence[Any]) -> SegmentRow:
-    return SegmentRow(**dict(zip(SegmentRow.__dataclass_fields__, row, strict=True)))
+    return SegmentRow(**dict(zip(_SEGMENT_COLUMNS, row, strict=True)))

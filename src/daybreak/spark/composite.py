@@ -89,8 +89,9 @@ class Composite:
     """A group of filter queries over one stream as one query."""
 
     def __init__(self, parts: Sequence[Parts]) -> None:
-        assert 2 <= len(parts) <= MOST
+        assert 1 <= len(parts) <= MOST
         self._parts = parts
+        self.stream = parts[0].stream
         #: Result column that holds each expression.
         self._holder: dict[str, str] = {}
         #: All rows, whether or not a query keeps them; and only those that one keeps. Spark
@@ -120,7 +121,7 @@ class Composite:
             value = text if _is_column(text) else f"CASE WHEN {_any(users)} THEN {text} END"
             selected.append(f"{value} AS __e{i}")
         inner = ", ".join(f"{m} AS {n}" for m, n in zip(masks, names, strict=True))
-        stream = quoted(self._parts[0].stream)
+        stream = quoted(self.stream)
         text = f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream})"
         return text, f"{text} WHERE {' OR '.join(f'{n} <> 0L' for n in names)}"
 

@@ -32,6 +32,26 @@ def move_durably(source: Path, target: Path) -> None:
         sync_folder(source.parent)
 
 
+def sync_file(path: Path) -> None:
+    """Makes what a file holds durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def boot_id() -> str | None:
+    """Another text after each start of the machine; None where the kernel does not say.
+
+    What a process wrote outlives that process, synced or not; it may not outlive the machine.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
 def make_folder(path: Path) -> Path:
     """The folder, made durably with its parents where they are missing."""
     if not path.is_dir():

@@ -1,8 +1,8 @@
 """Runs queries over a range of their streams: read, compute on Spark, stage, commit, deliver.
 
-The order is the guarantee: rows are durable in staging before the one transaction that moves
-the cursors and lists the files, and only then do the files move to their places. Queries that
-run together are one Spark job and one transaction.
+The order is the guarantee: rows are written to staging before the one transaction that moves the
+cursors and lists the files, and only then do the files move to their places. Queries that run
+together are one Spark job and one transaction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pyspark.sql.types import StructType
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.composite import Composite, plain_schema, quoted
+from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
 
 #: A query given as a Python function over one DataFrame per stream.
@@ -61,6 +63,14 @@ class Ran:
     undelivered: Mapping[str, Exception]
 
 
+@dataclass
+class _Compiled:
+    """A composite, and how to evaluate it without a job where that is possible."""
+
+    composite: Composite
+    projection: Projection | None
+
+
 class JobRunner:
     """Runs jobs of one worker thread, in a session of its own.
 
@@ -74,6 +84,7 @@ class JobRunner:
         store: SegmentStore,
         log: CommitLog,
         cursors: dict[tuple[str, str], Cursor],
+        settler: Settler,
     ) -> None:
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
@@ -81,7 +92,9 @@ class JobRunner:
         self._store = store
         self._log = log
         self._cursors = cursors
-        self._composites: dict[tuple[str, ...], Composite] = {}
+        self._settler = settler
+        self._direct = Direct(self._session, schemas)
+        self._composites: dict[tuple[str, ...], _Compiled] = {}
 
     def run(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> Ran:
         """One job for queries that are at the same place of the same streams.
@@ -90,10 +103,10 @@ class JobRunner:
         """
         started = time.perf_counter_ns()
         tables, ranges = self._read(queries[0], taken)
-        if len(queries) == 1:
-            results = [self._compute(queries[0], tables)]
-        else:
+        if queries[0].checked.parts is not None:
             results = self._compute_together(queries, tables)
+        else:
+            results = [self._compute(queries[0], tables)]
         computed = time.perf_counter_ns()
         committed_at, undelivered = self._commit(queries, results, ranges)
         return Ran(
@@ -137,16 +150,35 @@ class JobRunner:
         # One text for one set, whoever was asked: another text makes Spark compile again.
         ordered = sorted(queries, key=lambda q: q.name)
         names = tuple(q.name for q in ordered)
-        composite = self._composites.get(names)
-        if composite is None:
+        compiled = self._composites.get(names)
+        if compiled is None:
             parts = [q.checked.parts for q in ordered if q.checked.parts is not None]
-            composite = self._composites[names] = Composite(parts)
-        for stream, table in tables.items():
+            compiled = self._composites[names] = self._compile(Composite(parts))
+        [(stream, table)] = tables.items()
+        result = self._project(compiled, table)
+        if result is None:
+            if len(queries) == 1:
+                return [self._compute(queries[0], tables)]
             self._frame(stream, table).createOrReplaceTempView(quoted(stream))
-        rows = sum(table.num_rows for table in tables.values())
-        result = self._session.sql(composite.text(rows)).toArrow()
-        cut = dict(zip(names, composite.cut(result, [q.schema for q in ordered]), strict=True))
-        return [cut[q.name] for q in queries]
+            result = self._session.sql(compiled.composite.text(table.num_rows)).toArrow()
+        cut = compiled.composite.cut(result, [q.schema for q in ordered])
+        by_name = dict(zip(names, cut, strict=True))
+        return [by_name[q.name] for q in queries]
+
+    def _compile(self, composite: Composite) -> _Compiled:
+        return _Compiled(composite, self._direct.compile(composite.sql, composite.stream))
+
+    def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
+        """The result for a few rows, without a job; None where it takes one."""
+        if compiled.projection is None or not 0 < table.num_rows <= MOST_ROWS:
+            return None
+        result = self._direct.apply(compiled.projection, table)
+        if result is None:
+            compiled.projection = None  # the ordinary way tells what is wrong, and goes on
+        return result
+
+    def close(self) -> None:
+        self._direct.close()
 
     def _commit(
         self,
@@ -171,16 +203,13 @@ class JobRunner:
         for move in moves:
             self._cursors[move.query, move.stream] = move.new
         sinks = {q.name: q.sink for q in queries}
-        delivered: list[int] = []
         failed: dict[str, Exception] = {}
         for file in files:
             try:
                 sinks[file.query].deliver(file)
-                delivered.append(file.id)
+                self._settler.add(file)
             except Exception as error:
                 failed[file.query] = error
-        if delivered:
-            self._log.mark_delivered(delivered)
         return committed_at, failed
 
     def _frame(self, stream: str, table: pa.Table) -> DataFrame:

@@ -34,6 +34,7 @@ from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import Function, JobRunner, Runnable
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
+from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Callback, MemorySink, Sink, make_sink, recover
 from daybreak.version import __version__
 
@@ -121,10 +122,15 @@ class Run:
         self._recorder = Recorder()
         self._live = Live(self.state, self._start_ns)
         cursors = self.log.cursors()
+        self._settler = Settler(self.log, self.sinks)
+        self._stop_threads.append(self._settler.close)
         runners = [
-            JobRunner(prepared.spark, prepared.schemas, self.store, self.log, cursors)
+            JobRunner(
+                prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler
+            )
             for _ in range(workers)
         ]
+        self._stop_threads.extend(runner.close for runner in runners)
         self.executor = SparkExecutor(
             self.state,
             self._monitor,
@@ -280,6 +286,12 @@ class Run:
         """Raises if a source or the scheduler itself has died."""
         if self._failure is not None:
             raise self._failure
+        if self._settler.failure is not None:
+            raise ConfigError(
+                self.prepared.name,
+                f"results cannot be made durable: {self._settler.failure}",
+                "see to the disk and start again; nothing is lost",
+            )
         for source in self._sources:
             why = source.error()
             if why is not None:

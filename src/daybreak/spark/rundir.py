@@ -4,8 +4,8 @@
 
     RUN/daybreak.json   layout version, pipeline, when it was created
     RUN/lock            held while a driver runs; names its pid and its JVM's
-    RUN/state.db        the commit log
-    RUN/segments/       what was ingested
+    RUN/state.db        the commit log, with what is small of segments and results
+    RUN/segments/       what was ingested, where it is large
     RUN/checkpoints/    Structured Streaming's own checkpoints, one folder a stream
     RUN/staging/        results of sinks that are not files, before they are delivered
     RUN/record/         what the monitor saw
@@ -26,7 +26,7 @@ from typing import Any, Self, TextIO
 from daybreak.model import ConfigError
 from daybreak.spark.durable import file_name, make_folder, write_durably
 
-LAYOUT = 1
+LAYOUT = 2
 #: What an interrupted creation may have left behind.
 _UNBORN = frozenset({"lock", "daybreak.json.partial"})
 _POLL_S = 0.05

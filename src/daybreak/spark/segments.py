@@ -1,8 +1,9 @@
 """The segment store: what arrived, in order, durable before its source forgets it.
 
-A stream is a row of segments numbered from 0 without gaps, each one Parquet file and one row of
-the commit log. Rows, their order and their arrival stamp are as first seen: a micro-batch that
-Structured Streaming repeats after a crash finds its segment and changes nothing.
+A stream is a row of segments numbered from 0 without gaps, each one row of the commit log, which
+holds a small one itself; a large one is a Parquet file. Rows, their order and their arrival stamp
+are as first seen: a micro-batch that Structured Streaming repeats after a crash finds its segment
+and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from daybreak.spark.commitlog import CommitLog, Cursor, SegmentRow
 from daybreak.spark.durable import file_name, make_folder, write_durably
 from daybreak.spark.rundir import RunDirectory
 
+#: Up to this size a segment's rows are kept in the commit log: one wait for the disk, not three.
+SMALL_BYTES = 2**18
 #: Column that ``append`` adds: when ingest saw the row, in ns since 1970.
 ARRIVAL = "_arrival_ns"
 
@@ -33,12 +36,19 @@ class SegmentStore:
     Tables appended or read lately stay in memory, up to ``memory_bytes`` in all.
     """
 
-    def __init__(self, rundir: RunDirectory, log: CommitLog, memory_bytes: int = 2**28) -> None:
+    def __init__(
+        self,
+        rundir: RunDirectory,
+        log: CommitLog,
+        memory_bytes: int = 2**28,
+        small_bytes: int = SMALL_BYTES,
+    ) -> None:
         self._folder = rundir.segments
         self._log = log
         self._guard = threading.RLock()
         self._streams: dict[str, list[Segment]] = {}
         self._tables = _Tables(memory_bytes)
+        self._small_bytes = small_bytes
         self._appending: dict[str, threading.Lock] = {}
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
@@ -68,10 +78,15 @@ class SegmentStore:
                 return known
             stamped = _stamped(stream, table, arrival_ns)
             seq = self.end(stream).seq
-            file = f"{file_name(stream)}/{seq:012d}.parquet"
-            path = self._folder / file
-            make_folder(path.parent)
-            size = write_durably(path, lambda out: pq.write_table(stamped, out))
+            file, content = "", None
+            if stamped.nbytes <= self._small_bytes:
+                content = _ipc(stamped)
+                size = len(content)
+            else:
+                file = f"{file_name(stream)}/{seq:012d}.parquet"
+                path = self._folder / file
+                make_folder(path.parent)
+                size = write_durably(path, lambda out: pq.write_table(stamped, out))
             segment = Segment(
                 stream=stream,
                 seq=seq,
@@ -83,7 +98,7 @@ class SegmentStore:
                 arrival_ns=arrival_ns,
                 file=file,
             )
-            self._log.add_segment(segment)
+            self._log.add_segment(segment, content)
             with self._guard:
                 self._streams.setdefault(stream, []).append(segment)
                 self._tables.put(segment, stamped)
@@ -137,10 +152,15 @@ class SegmentStore:
         with self._guard:
             table = self._tables.get(segment)
         if table is None:
-            table = pq.read_table(self._folder / segment.file, partitioning=None)
+            table = self._load(segment)
             with self._guard:
                 self._tables.put(segment, table)
         return table
+
+    def _load(self, segment: Segment) -> pa.Table:
+        if not segment.file:
+            return pa.ipc.open_stream(self._log.segment_content(segment)).read_all()
+        return pq.read_table(self._folder / segment.file, partitioning=None)
 
     def remove_below(self, stream: str, cursor: Cursor) -> list[Segment]:
         """Removes segments that lie wholly before ``cursor``; gives what was removed.
@@ -156,7 +176,7 @@ class SegmentStore:
             self._streams[stream] = [s for s in kept if s.seq >= below]
             for segment in gone:
                 self._tables.drop(segment)
-        for segment in gone:
+        for segment in filter(lambda s: s.file, gone):
             (self._folder / segment.file).unlink(missing_ok=True)
         return gone
 
@@ -251,6 +271,13 @@ def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
         )
     stamp = pa.repeat(pa.scalar(arrival_ns, pa.int64()), table.num_rows)
     return table.append_column(pa.field(ARRIVAL, pa.int64(), nullable=False), stamp)
+
+
+def _ipc(table: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
 
 
 def _after(segment: Segment, row: int) -> Cursor:

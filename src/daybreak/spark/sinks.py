@@ -1,17 +1,24 @@
 """Sinks: where a query's rows go, without loss and, where a sink can, exactly once.
 
-Every sink works in two steps around the commit of a job. ``stage`` writes the rows to a durable
-file that nobody looks at; the commit log then lists that file in the transaction that moves the
+Every sink works in two steps around the commit of a job. ``stage`` writes the rows to a file
+that nobody looks at; the commit log then lists that file in the transaction that moves the
 cursors; ``deliver`` brings it to its place. A crash before the transaction leaves a file that is
 not listed, which ``recover`` deletes. A crash after it leaves one that is listed, which
 ``recover`` delivers (again).
+
+A large file is durable when it is staged. Of a small one the log keeps the content until
+``settle`` has made it durable at its place, after readers could see it: a job waits for the disk
+once, in its transaction, however many files it leaves. A crash of the process loses no file; what
+a crash of the machine loses of it, ``restore`` writes again.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -23,8 +30,18 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.model.errors import suggestion
 from daybreak.model.pipeline import SinkSpec
 from daybreak.spark.commitlog import CommitLog, CommittedFile, StagedFile
-from daybreak.spark.durable import file_name, make_folder, move_durably, write_durably
+from daybreak.spark.durable import (
+    file_name,
+    make_folder,
+    move_durably,
+    sync_file,
+    sync_folder,
+    write_durably,
+)
 from daybreak.spark.texts import plain, write_csv, write_json_lines
+
+#: Up to this size the log keeps a result's content until its file is durable.
+SMALL_BYTES = 2**18
 
 Writer: TypeAlias = Callable[[pa.Table, BinaryIO], None]
 #: A user's function: rows, and a key that is the same if the same rows are given again.
@@ -50,6 +67,12 @@ class Sink(Protocol):
         False if the staged file is gone: an earlier call has taken it.
         """
 
+    def settle(self, file: CommittedFile) -> None:
+        """Makes a delivered file durable; then the log may forget its content."""
+
+    def restore(self, file: CommittedFile) -> None:
+        """Brings back a committed file that the machine's crash lost or tore, to be delivered."""
+
     def staged(self) -> Iterable[Path]:
         """All files that ``stage`` has written and ``deliver`` has not taken."""
 
@@ -67,8 +90,22 @@ class _Staging:
         if table.num_rows == 0:
             return None
         path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.{self._extension}"
-        write_durably(path, lambda out: self._write(table, out))
-        return StagedFile(self.query, path, table.num_rows)
+        encoded = io.BytesIO()
+        self._write(table, encoded)
+        content = encoded.getvalue()
+        if len(content) > SMALL_BYTES:
+            write_durably(path, lambda out: out.write(content))
+            return StagedFile(self.query, path, table.num_rows)
+        path.write_bytes(content)
+        return StagedFile(self.query, path, table.num_rows, content)
+
+    def settle(self, file: CommittedFile) -> None:
+        """Nothing is left of it here that could be lost."""
+
+    def restore(self, file: CommittedFile) -> None:
+        content = file.content
+        if content is not None:
+            write_durably(file.path, lambda out: out.write(content))
 
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
@@ -89,8 +126,21 @@ class FileSink(_Staging):
             return False
         if target.exists():
             raise EngineBug(f"{target} exists already: job id {file.job} was used twice")
-        move_durably(file.path, target)
+        if file.content is None:
+            move_durably(file.path, target)
+        else:
+            file.path.rename(target)
         return True
+
+    def settle(self, file: CommittedFile) -> None:
+        with suppress(FileNotFoundError):  # a reader has taken it away
+            sync_file(self.path / file.path.name)
+        sync_folder(self.path)
+
+    def restore(self, file: CommittedFile) -> None:
+        if file.content is not None:
+            (self.path / file.path.name).unlink(missing_ok=True)
+        super().restore(file)
 
 
 class _CallingSink(_Staging):
@@ -179,7 +229,10 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
         if sink is None:
             outcome.orphaned.append(file)
             continue
+        if log.rebooted:
+            sink.restore(file)
         (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
+        sink.settle(file)
         log.mark_delivered([file.id])
     listed = {file.path for file in outcome.orphaned}
     for sink in sinks.values():

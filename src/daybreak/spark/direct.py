@@ -1,0 +1,151 @@
+"""Spark's own expressions over a few rows, without the planning and scheduling of a Spark job.
+
+A composite of filters is one projection. Its text is parsed, analysed, optimised and compiled to
+byte code once; for a small input the compiled projection is then applied to the rows where they
+are, in the driver's JVM. Spark does the same with a local relation, but parses, analyses, plans
+and starts a job each time, which takes ten times as long as the rows themselves.
+
+This reaches into classes that Spark does not promise to keep. So nothing depends on it: where a
+piece is missing, or a plan is anything but projections over one stream, or an evaluation fails,
+the ordinary path runs instead and its verdict counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from daybreak.spark.composite import quoted
+
+#: Up to here the driver's thread is faster than a job on all cores (benchmarks/composited_job.py).
+MOST_ROWS = 8000
+_ZONE = "UTC"
+#: What a piece that is missing, or an expression that fails, comes as.
+_FAILURES = (Py4JError, PySparkException, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A compiled text. Its JVM objects keep state: one thread at a time may apply it."""
+
+    stream: str
+    #: Innermost first.
+    steps: tuple[Any, ...]
+    schema: Any
+
+
+class Direct:
+    """Compiles and applies projections for one worker thread, in its session."""
+
+    def __init__(self, session: SparkSession, schemas: Mapping[str, StructType]) -> None:
+        self._session = session
+        self._schemas = schemas
+        self._inputs: dict[str, tuple[pa.Schema, Any]] = {}
+        shared = Path("/dev/shm")  # noqa: S108  # memory, where there is such a folder
+        self._folder = Path(
+            tempfile.mkdtemp(prefix="daybreak-", dir=shared if shared.is_dir() else None)
+        )
+        self._jvm: _Jvm | None = None
+        with suppress(TypeError, *_FAILURES):
+            self._jvm = _Jvm(session)
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def compile(self, sql: str, stream: str) -> Projection | None:
+        """The text over the one stream it reads; None if it is not for this way."""
+        if self._jvm is None:
+            return None
+        try:
+            schema = self._schemas[stream]
+            empty = self._session.createDataFrame(self._session.sparkContext.emptyRDD(), schema)
+            empty.createOrReplaceTempView(quoted(stream))
+            self._inputs.setdefault(
+                stream, (to_arrow_schema(schema, timezone=_ZONE), empty._jdf.schema())
+            )
+            frame = self._session.sql(sql)._jdf
+            plan = frame.queryExecution().optimizedPlan()
+            steps = self._jvm.projections(plan)
+            return None if steps is None else Projection(stream, steps, frame.schema())
+        except _FAILURES:
+            return None
+
+    def apply(self, projection: Projection, table: pa.Table) -> pa.Table | None:
+        """The projection of each row; None if it failed, for whatever reason."""
+        assert self._jvm is not None
+        layout, schema = self._inputs[projection.stream]
+        try:
+            source, target = self._folder / "in", self._folder / "out"
+            _write(source, table if table.schema.equals(layout) else table.cast(layout))
+            self._jvm.apply(projection, schema, source, target)
+            found = list(_read(target))
+            return pa.concat_tables(found) if found else None
+        except _FAILURES:
+            return None
+
+
+class _Jvm:
+    """The few calls into Spark that all this takes. Rows pass through files in memory.
+
+    (Through the gateway's own socket a reply of over 8 KB waits 40 ms for an acknowledgement.)
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session.sparkContext._jvm
+        self._io = jvm.java.io
+        self._arrow = _module(jvm, "org.apache.spark.sql.execution.arrow.ArrowConverters")
+        self._python = _module(jvm, "org.apache.spark.api.python.PythonRDD")
+        self._unsafe = _module(jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeProjection")
+
+    def projections(self, plan: Any) -> tuple[Any, ...] | None:
+        """Compiles an optimised plan; None unless it is projections over one leaf."""
+        if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
+            return None
+        steps = []
+        while plan.nodeName() == "Project":
+            steps.append(self._unsafe.create(plan.projectList(), plan.child().output()))
+            plan = plan.child()
+        return tuple(reversed(steps)) if steps and plan.nodeName() == "LogicalRDD" else None
+
+    def apply(self, projection: Projection, schema: Any, source: Path, target: Path) -> None:
+        with closing(self._io.FileInputStream(str(source))) as opened:
+            batches = self._arrow.getBatchesFromStream(opened.getChannel())
+            rows = self._arrow.fromBatchIterator(batches, schema, _ZONE, True, False, None)
+            for step in projection.steps:
+                rows = rows.map(step)
+            out = self._arrow.toBatchWithSchemaIterator(
+                rows, projection.schema, 0, 2**62, _ZONE, True, False
+            )
+            with closing(self._io.DataOutputStream(self._io.FileOutputStream(str(target)))) as file:
+                self._python.writeIteratorToStream(out, file)
+
+
+def _module(jvm: Any, name: str) -> Any:
+    """A Scala object."""
+    return getattr(getattr(jvm, f"{name}$"), "MODULE$")
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read(path: Path) -> Iterator[pa.Table]:
+    """Arrow streams one after the other, each behind its length."""
+    content = memoryview(path.read_bytes())
+    while content:
+        end = 4 + int.from_bytes(content[:4], "big")
+        yield pa.ipc.open_stream(content[4:end]).read_all()
+        content = content[end:]

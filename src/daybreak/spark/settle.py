@@ -1,0 +1,70 @@
+"""Makes delivered files durable, a little later and many at once.
+
+Readers see a file as soon as its job is committed; that the file itself survives a power cut
+matters only for letting the log forget the file's content. So nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.spark.sinks import Sink
+
+#: Files are gathered for so long: the disk takes many at the price of one.
+GATHER_S = 0.5
+THREADS = 4
+
+
+class Settler:
+    """One thread that settles what workers have delivered. ``close`` settles the rest."""
+
+    def __init__(self, log: CommitLog, sinks: Mapping[str, Sink]) -> None:
+        self._log = log
+        self._sinks = sinks
+        self._files: queue.SimpleQueue[CommittedFile | None] = queue.SimpleQueue()
+        #: Why it had to give up: the disk did not take what was written.
+        self.failure: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="settler", daemon=True)
+        self._thread.start()
+
+    def add(self, file: CommittedFile) -> None:
+        self._files.put(file)
+
+    def close(self) -> None:
+        self._files.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="settle") as threads:
+            more = True
+            while more:
+                files, more = self._gather()
+                try:
+                    list(threads.map(self._settle, files))
+                    self._log.mark_delivered(file.id for file in files)
+                except Exception as error:  # what is not marked is delivered at the next start
+                    self.failure = error
+                    return
+
+    def _settle(self, file: CommittedFile) -> None:
+        self._sinks[file.query].settle(file)
+
+    def _gather(self) -> tuple[list[CommittedFile], bool]:
+        """Waits for a file and collects what comes soon after; False with the last of them."""
+        files: list[CommittedFile] = []
+        until: float | None = None
+        while True:
+            left = None if until is None else until - time.monotonic()
+            try:
+                file = self._files.get(timeout=None if left is None else max(0.0, left))
+            except queue.Empty:
+                return files, True
+            if file is None:
+                return files, False
+            files.append(file)
+            until = until or time.monotonic() + GATHER_S
