@@ -26,6 +26,7 @@ from pyspark.sql.session import SparkSession
 
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.composite import Composite
+from daybreak.spark.direct import Direct
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner
 from daybreak.spark.segments import SegmentStore
@@ -42,6 +43,8 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (DataFrame, "createOrReplaceTempView", "temporary view"),
     (SparkSession, "sql", "parse and analyse"),
     (DataFrame, "toArrow", "plan, run, collect"),
+    (Direct, "compile", "compile"),
+    (Direct, "apply", "apply without a job"),
     (Composite, "cut", "cut"),
     (FileSink, "stage", "stage"),
     (os, "fsync", "fsync"),

@@ -25,7 +25,7 @@ from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.durable import write_durably
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import Sink, make_sink, recover
+from daybreak.spark.sinks import Sink, make_sink, recover, settle
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}
@@ -94,8 +94,7 @@ class Engine:
             self.step("deliver")
             self.sinks[query].deliver(file)
             self.step("mark")
-            self.sinks[query].settle(file)
-            self.log.mark_delivered([file.id])
+            settle(self.log, self.sinks, [file])
         if self.rng.random() < 0.2:
             low = self.log.low_water("numbers")
             assert low is not None

@@ -67,7 +67,9 @@ def test_queries_run_together_give_the_rows_they_give_alone(
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
     for rows in (len(READINGS), FEW_ROWS + 1):
         result = session.sql(composite.text(rows)).toArrow()
-        cut = composite.cut(result, [schemas[i % len(schemas)] for i in range(len(many))])
+        wanted = {i: schemas[i % len(schemas)] for i in range(len(many))}
+        cut = composite.cut(result, wanted)
+        assert composite.cut(result, {7: wanted[7], 2: wanted[2]}) == [cut[7], cut[2]]
         for sql, schema, table in zip(many, schemas * len(many), cut, strict=False):
             assert table.equals(session.sql(sql).toArrow().cast(schema)), sql
 

@@ -261,10 +261,10 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     file = commit(log, sink)
     sink.deliver(file)
 
-    def broken(path: Path) -> None:
-        raise OSError(5, "Input/output error", str(path))
+    def broken(_paths: object) -> None:
+        raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("daybreak.spark.sinks.sync_file", broken)
+    monkeypatch.setattr("daybreak.spark.sinks.sync_files", broken)
     settler.add(file)
     settler.close()
     assert isinstance(settler.failure, OSError)

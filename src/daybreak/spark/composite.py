@@ -18,7 +18,7 @@ must say that the plan of the rebuilt query gives the same result as that of the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,14 +125,15 @@ class Composite:
         text = f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream})"
         return text, f"{text} WHERE {' OR '.join(f'{n} <> 0L' for n in names)}"
 
-    def cut(self, result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
-        """Each query's own rows, typed as its own result would be."""
+    def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
+        """The rows of these of its queries, by their place, typed as their own result would be."""
         masks = [
             result.column(f"{MASK}{i}").to_numpy()
             for i in range((len(self._parts) + BITS - 1) // BITS)
         ]
         found = []
-        for at, (part, schema) in enumerate(zip(self._parts, schemas, strict=True)):
+        for at, schema in schemas.items():
+            part = self._parts[at]
             rows = np.flatnonzero(masks[at // BITS] & np.int64(1 << at % BITS))
             held = result.select([self._holder[text] for _, text in part.columns])
             mine = held.rename_columns([name for name, _ in part.columns])

@@ -2,13 +2,17 @@
 
 Queries of one class over one stream that are filters, and at the same place of the stream, run
 as one job. Riders join while the delay they add to the query that was asked is expected to stay
-within a stated bound, or below what that query costs by itself if that is more. Groups are kept
-stable (same members, same order): a changing set of queries makes Spark compile again.
+within a stated bound, or below what that query costs by itself if that is more.
+
+What Spark compiles is the *cell*: all filters of the class over the stream, whoever of them runs.
+Who is at the same place changes from job to job, and a changing text would be compiled again and
+again; a condition that nobody asked for costs next to nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,6 +71,16 @@ class Costs:
         return [cost_ns - rider * (queries - 1), *([rider] * (queries - 1))]
 
 
+class Ride(NamedTuple):
+    """Boxes to run together, the one that was asked first."""
+
+    boxes: list[int]
+    #: The boxes whose composite is compiled, among them those that run.
+    cell: list[int]
+    #: How many tuples each takes.
+    tuples: int
+
+
 class Compositor:
     """Chooses riders. Used by the loop's thread alone."""
 
@@ -88,9 +102,10 @@ class Compositor:
             if query.checked.parts is not None:
                 self._by_stream.setdefault(query.checked.parts.stream, []).append(b)
 
-    def group(self, asked: int, limit: int) -> tuple[list[int], int]:
-        """The boxes to run together, the asked one first, and how many tuples each takes."""
-        members = self._members(asked)
+    def group(self, asked: int, limit: int) -> Ride:
+        """Who runs together, on how much."""
+        cell = self.cell(asked)
+        members = [b for b in cell if b != asked]
         pending = self._state.pending  # what is parked shows nothing there
         mine = pending[asked]
         # Who is ahead has less waiting. Stop where the nearest one is, to go on together.
@@ -98,18 +113,18 @@ class Compositor:
         take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
         # Riders may add the bound, or as much again as the query costs by itself.
         allowed_ns = max(self._bound_ns, self.costs.solo_ns(take))
-        most = min(MOST - 1, int(allowed_ns / max(self.costs.margin_ns(take), 1.0)))
+        most = int(allowed_ns / max(self.costs.margin_ns(take), 1.0))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
-        return [asked, *riders[:most]], take
+        return Ride([asked, *riders[:most]], cell, take)
 
-    def _members(self, asked: int) -> list[int]:
-        """The other filters of the asked one's class and stream, in a fixed order."""
+    def cell(self, asked: int) -> list[int]:
+        """The filters that may run along with this one and itself, in a fixed order."""
         parts = self._queries[asked].checked.parts
         if parts is None or asked in self.alone or not self._bound_ns:
-            return []
+            return [asked]
         cls = self._state.query_class
-        return [
-            b
-            for b in self._by_stream[parts.stream]
-            if b != asked and cls[b] == cls[asked] and b not in self.alone
+        members = [
+            b for b in self._by_stream[parts.stream] if cls[b] == cls[asked] and b not in self.alone
         ]
+        first = members.index(asked) // MOST * MOST
+        return members[first : first + MOST]

@@ -35,6 +35,8 @@ class Group(NamedTuple):
 
     boxes: list[int]
     taken: list[Waiting]
+    #: The queries whose composite is compiled: those that run, and others like them.
+    cell: list[int]
 
 
 class Order(NamedTuple):
@@ -167,7 +169,7 @@ class SparkExecutor:
         """Takes what the step says for its query, and the same for those that ride along."""
         some = ceil(self._inboxes[step.box].tuples * step.fraction)
         limit = some if step.limit is None else min(some, step.limit)
-        boxes, tuples = self._compositor.group(step.box, max(1, limit))
+        boxes, cell, tuples = self._compositor.group(step.box, max(1, limit))
         taken: list[Waiting] = []
         for b in boxes:
             taken = self._inboxes[b].take(tuples)  # the same for all: they are at one place
@@ -175,7 +177,7 @@ class SparkExecutor:
         for rider in boxes[1:]:
             self.riding.add(rider)
             self._state.running[rider] = True
-        return Group(boxes, taken)
+        return Group(boxes, taken, cell)
 
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
@@ -312,12 +314,16 @@ class SparkExecutor:
     def _run_group(self, runner: JobRunner, group: Group) -> tuple[list[int], Ran]:
         """The whole group as one job; if that fails, the query that was asked by itself."""
         try:
-            return group.boxes, runner.run([self._queries[b] for b in group.boxes], group.taken)
+            return group.boxes, self._run(runner, group.boxes, group)
         except Exception:
             if len(group.boxes) == 1:
                 raise
             asked = group.boxes[:1]
-            return asked, runner.run([self._queries[asked[0]]], group.taken)
+            return asked, self._run(runner, asked, group._replace(cell=asked))
+
+    def _run(self, runner: JobRunner, boxes: list[int], group: Group) -> Ran:
+        cell = [self._queries[b] for b in group.cell]
+        return runner.run([self._queries[b] for b in boxes], group.taken, cell)
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""

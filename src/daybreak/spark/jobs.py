@@ -96,15 +96,21 @@ class JobRunner:
         self._direct = Direct(self._session, schemas)
         self._composites: dict[tuple[str, ...], _Compiled] = {}
 
-    def run(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> Ran:
+    def run(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable] = (),
+    ) -> Ran:
         """One job for queries that are at the same place of the same streams.
 
+        ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark or a sink raised; then nothing has moved.
         """
         started = time.perf_counter_ns()
         tables, ranges = self._read(queries[0], taken)
         if queries[0].checked.parts is not None:
-            results = self._compute_together(queries, tables)
+            results = self._compute_together(queries, cell or queries, tables)
         else:
             results = [self._compute(queries[0], tables)]
         computed = time.perf_counter_ns()
@@ -145,15 +151,12 @@ class JobRunner:
         return result.toArrow().cast(query.schema)
 
     def _compute_together(
-        self, queries: Sequence[Runnable], tables: Mapping[str, pa.Table]
+        self,
+        queries: Sequence[Runnable],
+        cell: Sequence[Runnable],
+        tables: Mapping[str, pa.Table],
     ) -> list[pa.Table]:
-        # One text for one set, whoever was asked: another text makes Spark compile again.
-        ordered = sorted(queries, key=lambda q: q.name)
-        names = tuple(q.name for q in ordered)
-        compiled = self._composites.get(names)
-        if compiled is None:
-            parts = [q.checked.parts for q in ordered if q.checked.parts is not None]
-            compiled = self._composites[names] = self._compile(Composite(parts))
+        compiled = self.compile(cell)
         [(stream, table)] = tables.items()
         result = self._project(compiled, table)
         if result is None:
@@ -161,12 +164,17 @@ class JobRunner:
                 return [self._compute(queries[0], tables)]
             self._frame(stream, table).createOrReplaceTempView(quoted(stream))
             result = self._session.sql(compiled.composite.text(table.num_rows)).toArrow()
-        cut = compiled.composite.cut(result, [q.schema for q in ordered])
-        by_name = dict(zip(names, cut, strict=True))
-        return [by_name[q.name] for q in queries]
+        places = {query.name: at for at, query in enumerate(cell)}
+        return compiled.composite.cut(result, {places[q.name]: q.schema for q in queries})
 
-    def _compile(self, composite: Composite) -> _Compiled:
-        return _Compiled(composite, self._direct.compile(composite.sql, composite.stream))
+    def compile(self, cell: Sequence[Runnable]) -> _Compiled:
+        """The composite of a cell, made once."""
+        names = tuple(q.name for q in cell)
+        if names not in self._composites:
+            composite = Composite([q.checked.parts for q in cell if q.checked.parts is not None])
+            projection = self._direct.compile(composite.sql, composite.stream)
+            self._composites[names] = _Compiled(composite, projection)
+        return self._composites[names]
 
     def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
         """The result for a few rows, without a job; None where it takes one."""

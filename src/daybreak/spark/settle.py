@@ -10,14 +10,12 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from daybreak.spark.commitlog import CommitLog, CommittedFile
-from daybreak.spark.sinks import Sink
+from daybreak.spark.sinks import Sink, settle
 
 #: Files are gathered for so long: the disk takes many at the price of one.
 GATHER_S = 0.5
-THREADS = 4
 
 
 class Settler:
@@ -40,19 +38,14 @@ class Settler:
         self._thread.join()
 
     def _work(self) -> None:
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="settle") as threads:
-            more = True
-            while more:
-                files, more = self._gather()
-                try:
-                    list(threads.map(self._settle, files))
-                    self._log.mark_delivered(file.id for file in files)
-                except Exception as error:  # what is not marked is delivered at the next start
-                    self.failure = error
-                    return
-
-    def _settle(self, file: CommittedFile) -> None:
-        self._sinks[file.query].settle(file)
+        more = True
+        while more:
+            files, more = self._gather()
+            try:
+                settle(self._log, self._sinks, files)
+            except Exception as error:  # what is not marked is delivered at the next start
+                self.failure = error
+                return
 
     def _gather(self) -> tuple[list[CommittedFile], bool]:
         """Waits for a file and collects what comes soon after; False with the last of them."""

@@ -17,8 +17,7 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -34,8 +33,7 @@ from daybreak.spark.durable import (
     file_name,
     make_folder,
     move_durably,
-    sync_file,
-    sync_folder,
+    sync_files,
     write_durably,
 )
 from daybreak.spark.texts import plain, write_csv, write_json_lines
@@ -67,8 +65,8 @@ class Sink(Protocol):
         False if the staged file is gone: an earlier call has taken it.
         """
 
-    def settle(self, file: CommittedFile) -> None:
-        """Makes a delivered file durable; then the log may forget its content."""
+    def target(self, file: CommittedFile) -> Path | None:
+        """Where a delivered file lies, to be made durable; None if the sink keeps none."""
 
     def restore(self, file: CommittedFile) -> None:
         """Brings back a committed file that the machine's crash lost or tore, to be delivered."""
@@ -99,8 +97,8 @@ class _Staging:
         path.write_bytes(content)
         return StagedFile(self.query, path, table.num_rows, content)
 
-    def settle(self, file: CommittedFile) -> None:
-        """Nothing is left of it here that could be lost."""
+    def target(self, _file: CommittedFile) -> Path | None:
+        return None
 
     def restore(self, file: CommittedFile) -> None:
         content = file.content
@@ -121,7 +119,7 @@ class FileSink(_Staging):
         self.path = path
 
     def deliver(self, file: CommittedFile) -> bool:
-        target = self.path / file.path.name
+        target = self.target(file)
         if not file.path.exists():
             return False
         if target.exists():
@@ -132,14 +130,12 @@ class FileSink(_Staging):
             file.path.rename(target)
         return True
 
-    def settle(self, file: CommittedFile) -> None:
-        with suppress(FileNotFoundError):  # a reader has taken it away
-            sync_file(self.path / file.path.name)
-        sync_folder(self.path)
+    def target(self, file: CommittedFile) -> Path:
+        return self.path / file.path.name
 
     def restore(self, file: CommittedFile) -> None:
         if file.content is not None:
-            (self.path / file.path.name).unlink(missing_ok=True)
+            self.target(file).unlink(missing_ok=True)
         super().restore(file)
 
 
@@ -232,8 +228,7 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
         if log.rebooted:
             sink.restore(file)
         (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
-        sink.settle(file)
-        log.mark_delivered([file.id])
+    settle(log, sinks, outcome.delivered + outcome.taken)
     listed = {file.path for file in outcome.orphaned}
     for sink in sinks.values():
         for path in sink.staged():
@@ -241,6 +236,13 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
                 path.unlink()
                 outcome.removed.append(path)
     return outcome
+
+
+def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
+    """Makes delivered files durable; then the log may forget what they hold."""
+    places = (sinks[file.query].target(file) for file in files)
+    sync_files(place for place in places if place is not None)
+    log.mark_delivered(file.id for file in files)
 
 
 _COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
