@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.spark.check import Checker
-from daybreak.spark.composite import BITS, FEW_ROWS, Composite, plain_schema
+from daybreak.spark.composite import BITS, Composite, plain_schema
 from daybreak.spark.compositor import Costs
 from daybreak.spark.generator import KINDS, stations
 
@@ -65,13 +65,12 @@ def test_queries_run_together_give_the_rows_they_give_alone(
     assert len(many) > BITS
     composite = Composite([parts[i % len(parts)] for i in range(len(many))])
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
-    for rows in (len(READINGS), FEW_ROWS + 1):
-        result = session.sql(composite.text(rows)).toArrow()
-        wanted = {i: schemas[i % len(schemas)] for i in range(len(many))}
-        cut = composite.cut(result, wanted)
-        assert composite.cut(result, {7: wanted[7], 2: wanted[2]}) == [cut[7], cut[2]]
-        for sql, schema, table in zip(many, schemas * len(many), cut, strict=False):
-            assert table.equals(session.sql(sql).toArrow().cast(schema)), sql
+    result = session.sql(composite.sql).toArrow()
+    wanted = {i: schemas[i % len(schemas)] for i in range(len(many))}
+    cut = composite.cut(result, wanted)
+    assert composite.cut(result, {7: wanted[7], 2: wanted[2]}) == [cut[7], cut[2]]
+    for sql, schema, table in zip(many, schemas * len(many), cut, strict=False):
+        assert table.equals(session.sql(sql).toArrow().cast(schema)), sql
 
 
 @pytest.mark.spark

@@ -88,17 +88,33 @@ def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "train", "rider_bound_s"),
+    ("policy", "train", "rider_bound_s", "few_rows"),
     [
-        *((name, i * 150, 0.1) for i, (name, p) in enumerate(all_policies().items()) if p.on_spark),
-        ("round-robin", 5, 0.1),
-        ("stride", 100, 0.0),
+        *(
+            (name, i * 150, 0.1, None)
+            for i, (name, p) in enumerate(all_policies().items())
+            if p.on_spark
+        ),
+        ("round-robin", 5, 0.1, None),
+        ("stride", 100, 0.0, None),
+        ("stride", 0, 0.1, 50),
+        ("stride", 0, 0.1, 10**6),
     ],
 )
 def test_every_query_gives_the_rows_of_the_batch(
-    spark: SparkSession, tmp_path: Path, policy: str, train: int, rider_bound_s: float
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: str,
+    train: int,
+    rider_bound_s: float,
+    few_rows: int | None,
 ) -> None:
-    """With compositing, and without it (a bound of 0)."""
+    """With compositing, and without it (a bound of 0); without jobs, with jobs on rows in memory,
+    and with jobs on rows in files."""
+    if few_rows is not None:
+        monkeypatch.setattr("daybreak.spark.jobs.MOST_ROWS", 0)
+        monkeypatch.setattr("daybreak.spark.jobs.FEW_ROWS", few_rows)
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)
     app = declare(spark, rows)

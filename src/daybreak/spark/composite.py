@@ -4,7 +4,7 @@ A query ``SELECT e, ... FROM s WHERE c`` is taken apart once, when it is checked
 becomes
 
     SELECT mask, columns, CASE WHEN mask & bits <> 0 THEN e END, ...
-    FROM (SELECT *, IF(c1, 1, 0) + IF(c2, 2, 0) + ... AS mask FROM s) [WHERE mask <> 0]
+    FROM (SELECT *, IF(c1, 1, 0) + IF(c2, 2, 0) + ... AS mask FROM s)
 
 and each query's rows are cut out of the one result by its bit. Plain columns and equal
 expressions are computed once for all. An expression is only computed for rows that one of its
@@ -30,8 +30,6 @@ BITS = 62
 #: Beyond about 300 conditions the code Spark generates for one projection exceeds 64 KB.
 MOST = 240
 MASK = "__mask"
-#: Up to here it is cheaper to bring all rows back than to compute conditions twice.
-FEW_ROWS = 8000
 
 
 @dataclass(frozen=True)
@@ -94,15 +92,11 @@ class Composite:
         self.stream = parts[0].stream
         #: Result column that holds each expression.
         self._holder: dict[str, str] = {}
-        #: All rows, whether or not a query keeps them; and only those that one keeps. Spark
-        #: computes every condition twice for the latter, which pays off for large inputs only.
-        self.sql, self.sql_filtered = self._texts()
+        #: Gives all rows, whether or not a query keeps them: with a WHERE, Spark would compute
+        #: every condition twice.
+        self.sql = self._text()
 
-    def text(self, rows: int) -> str:
-        """The SQL for an input of so many rows."""
-        return self.sql if rows <= FEW_ROWS else self.sql_filtered
-
-    def _texts(self) -> tuple[str, str]:
+    def _text(self) -> str:
         masks = [
             " + ".join(
                 f"IF({part.condition or 'TRUE'}, {1 << bit}L, 0L)"
@@ -122,8 +116,7 @@ class Composite:
             selected.append(f"{value} AS __e{i}")
         inner = ", ".join(f"{m} AS {n}" for m, n in zip(masks, names, strict=True))
         stream = quoted(self.stream)
-        text = f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream})"
-        return text, f"{text} WHERE {' OR '.join(f'{n} <> 0L' for n in names)}"
+        return f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream})"
 
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""

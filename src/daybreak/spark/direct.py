@@ -29,8 +29,9 @@ from pyspark.sql.types import StructType
 
 from daybreak.spark.composite import quoted
 
-#: Up to here the driver's thread is faster than a job on all cores (benchmarks/composited_job.py).
-MOST_ROWS = 8000
+#: Up to about here one thread of the driver is faster than a job on two cores
+#: (benchmarks/without_a_job.py); and it cannot be cancelled, so not much further anyway.
+MOST_ROWS = 100_000
 _ZONE = "UTC"
 #: What a piece that is missing, or an expression that fails, comes as.
 _FAILURES = (Py4JError, PySparkException, pa.ArrowException)

@@ -7,12 +7,15 @@ together are one Spark job and one transaction.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -21,10 +24,14 @@ from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
+from daybreak.spark.durable import file_name, make_folder
 from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
+
+#: Beyond so many rows a job is faster if the executors read them from a file.
+FEW_ROWS = 8000
 
 #: A query given as a Python function over one DataFrame per stream.
 Function = Callable[..., DataFrame]
@@ -85,7 +92,9 @@ class JobRunner:
         log: CommitLog,
         cursors: dict[tuple[str, str], Cursor],
         settler: Settler,
+        scratch: Path,
     ) -> None:
+        """``scratch``: a folder of its own that executors can read too."""
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._schemas = schemas
@@ -93,6 +102,7 @@ class JobRunner:
         self._log = log
         self._cursors = cursors
         self._settler = settler
+        self._scratch = scratch
         self._direct = Direct(self._session, schemas)
         self._composites: dict[tuple[str, ...], _Compiled] = {}
 
@@ -163,7 +173,7 @@ class JobRunner:
             if len(queries) == 1:
                 return [self._compute(queries[0], tables)]
             self._frame(stream, table).createOrReplaceTempView(quoted(stream))
-            result = self._session.sql(compiled.composite.text(table.num_rows)).toArrow()
+            result = self._session.sql(compiled.composite.sql).toArrow()
         places = {query.name: at for at, query in enumerate(cell)}
         return compiled.composite.cut(result, {places[q.name]: q.schema for q in queries})
 
@@ -187,6 +197,7 @@ class JobRunner:
 
     def close(self) -> None:
         self._direct.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _commit(
         self,
@@ -221,5 +232,13 @@ class JobRunner:
         return committed_at, failed
 
     def _frame(self, stream: str, table: pa.Table) -> DataFrame:
-        data: Any = table
-        return self._session.createDataFrame(data, self._schemas[stream])
+        """The rows for Spark: in memory where they are few, for the executors to read else.
+
+        Spark's optimizer works on rows in memory by itself, in the driver, one after the other.
+        """
+        if table.num_rows <= FEW_ROWS:
+            data: Any = table
+            return self._session.createDataFrame(data, self._schemas[stream])
+        path = make_folder(self._scratch) / f"{file_name(stream)}.parquet"
+        pq.write_table(table, path)
+        return self._session.read.schema(self._schemas[stream]).parquet(str(path))

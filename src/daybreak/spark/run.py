@@ -126,10 +126,11 @@ class Run:
         self._stop_threads.append(self._settler.close)
         runners = [
             JobRunner(
-                prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler
+                prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler,
+                self.rundir.scratch / str(worker),
             )
-            for _ in range(workers)
-        ]
+            for worker in range(workers)
+        ]  # fmt: skip
         self._stop_threads.extend(runner.close for runner in runners)
         self.executor = SparkExecutor(
             self.state,

@@ -9,6 +9,7 @@
     RUN/checkpoints/    Structured Streaming's own checkpoints, one folder a stream
     RUN/staging/        results of sinks that are not files, before they are delivered
     RUN/record/         what the monitor saw
+    RUN/scratch/        rows on their way to the executors; of no use after the run
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class RunDirectory:
         self.checkpoints = root / "checkpoints"
         self.staging = root / "staging"
         self.record = root / "record"
+        self.scratch = root / "scratch"
         self._lock = lock
         for folder in (self.segments, self.checkpoints, self.staging, self.record):
             make_folder(folder)
