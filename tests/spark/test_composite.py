@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema
-from daybreak.spark.compositor import Costs
+from daybreak.spark.compositor import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
 from daybreak.spark.generator import KINDS, stations
 
 if TYPE_CHECKING:
@@ -107,3 +107,24 @@ def test_costs_are_learned_from_jobs() -> None:
         costs.learn(k + 1, n, round(cost * random.uniform(0.9, 1.1)))
     assert costs.solo_ns(1000) == pytest.approx(32e6, rel=0.1)
     assert costs.margin_ns(1000) == pytest.approx(6e5, rel=0.2)
+
+
+@given(fixed_ns=st.integers(0, 10**9), each_ns=st.integers(1, 10**6), waiting=st.integers(1, 10**7))
+def test_trains_grow_or_shrink_until_jobs_take_about_the_bound(
+    fixed_ns: int, each_ns: int, waiting: int
+) -> None:
+    trains = Trains()
+
+    def job() -> tuple[int, int]:
+        tuples = min(waiting, trains.most(7))
+        cost_ns = fixed_ns + each_ns * tuples
+        trains.learn(7, tuples, cost_ns)
+        return tuples, cost_ns
+
+    for _ in range(60):
+        job()
+    for tuples, cost_ns in (job() for _ in range(4)):
+        # Halved after one that was too long; never below the least, however slow a start is.
+        assert cost_ns <= 2 * JOB_BOUND_NS or tuples <= 2 * LEAST_TRAIN or fixed_ns > JOB_BOUND_NS
+        assert cost_ns >= JOB_BOUND_NS // 4 or tuples == waiting or fixed_ns > JOB_BOUND_NS // 2
+    assert trains.most(8) == FIRST_TRAIN

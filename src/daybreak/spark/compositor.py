@@ -20,6 +20,10 @@ from daybreak.runtime.state import SystemState
 from daybreak.spark.composite import MOST
 from daybreak.spark.jobs import Runnable
 
+#: A job cannot be interrupted by a more important one, so none is to take much longer than this.
+#: Much shorter ones would spend their time on being started.
+JOB_BOUND_NS = 250_000_000
+FIRST_TRAIN, LEAST_TRAIN = 8_000, 500
 #: How much older jobs still count when a new one is learned from.
 MEMORY = 0.98
 
@@ -71,6 +75,23 @@ class Costs:
         return [cost_ns - rider * (queries - 1), *([rider] * (queries - 1))]
 
 
+class Trains:
+    """The longest train of each cell whose job stays within the bound: doubled, halved."""
+
+    def __init__(self) -> None:
+        self._most: dict[int, int] = {}
+
+    def most(self, cell: int) -> int:
+        return self._most.get(cell, FIRST_TRAIN)
+
+    def learn(self, cell: int, tuples: int, cost_ns: int) -> None:
+        most = self.most(cell)
+        if cost_ns > JOB_BOUND_NS:
+            self._most[cell] = max(LEAST_TRAIN, min(most, tuples) // 2)
+        elif tuples >= most and cost_ns < JOB_BOUND_NS // 2:
+            self._most[cell] = most * 2
+
+
 class Ride(NamedTuple):
     """Boxes to run together, the one that was asked first."""
 
@@ -92,6 +113,7 @@ class Compositor:
         bound_ns: int,
     ) -> None:
         self.costs = Costs()
+        self.trains = Trains()
         #: Boxes that have to run by themselves: a group with them failed.
         self.alone: set[int] = set()
         self._state = state
@@ -106,6 +128,7 @@ class Compositor:
         """Who runs together, on how much."""
         cell = self.cell(asked)
         members = [b for b in cell if b != asked]
+        limit = min(limit, self.trains.most(cell[0]))
         pending = self._state.pending  # what is parked shows nothing there
         mine = pending[asked]
         # Who is ahead has less waiting. Stop where the nearest one is, to go on together.

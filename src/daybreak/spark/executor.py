@@ -228,7 +228,7 @@ class SparkExecutor:
         for i, group in enumerate(event.order.groups):
             ran_boxes = event.ran[i][0] if i < len(event.ran) else []
             if ran_boxes:
-                shares = self._account(ran_boxes, group.taken, event.ran[i][1])
+                shares = self._account(ran_boxes, group, event.ran[i][1])
                 rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
             for box in group.boxes[len(ran_boxes) :]:
                 self._inboxes[box].put_back(group.taken)
@@ -248,14 +248,16 @@ class SparkExecutor:
         for box, cost_ns in rides:
             loop.policy.on_ride(box, cost_ns, self.now_ns)
 
-    def _account(self, boxes: list[int], taken: list[Waiting], ran: Ran) -> list[int]:
+    def _account(self, boxes: list[int], group: Group, ran: Ran) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
+        taken = group.taken
         state, monitor, tuples = self._state, self._monitor, sum(w.tuples for w in taken)
         left_ns = ran.committed_at_ns - self.start_ns
         monitor.work_ns += ran.work_ns
         monitor.call_ns += ran.commit_ns
         cost_ns = ran.work_ns + ran.commit_ns
         self._compositor.costs.learn(len(boxes), tuples, cost_ns)
+        self._compositor.trains.learn(group.cell[0], tuples, cost_ns)
         if len(boxes) == 1:
             self._compositor.alone.discard(boxes[0])
         shares = self._compositor.costs.shares(len(boxes), tuples, cost_ns)
