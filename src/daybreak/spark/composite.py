@@ -93,10 +93,11 @@ class Composite:
         #: Result column that holds each expression.
         self._holder: dict[str, str] = {}
         #: Gives all rows, whether or not a query keeps them: with a WHERE, Spark would compute
-        #: every condition twice.
-        self.sql = self._text()
+        #: every condition twice. And the same without the stream's own columns, for whoever has
+        #: them in the same order (``beside``).
+        self.sql, self.sql_beside = self._texts()
 
-    def _text(self) -> str:
+    def _texts(self) -> tuple[str, str]:
         masks = [
             " + ".join(
                 f"IF({part.condition or 'TRUE'}, {1 << bit}L, 0L)"
@@ -109,14 +110,34 @@ class Composite:
         for at, part in enumerate(self._parts):
             for _, text in part.columns:
                 wanted.setdefault(text, []).append(at)
-        selected = []
+        plain, computed = [], []
         for i, (text, users) in enumerate(wanted.items()):
             self._holder[text] = f"__e{i}"
-            value = text if _is_column(text) else f"CASE WHEN {_any(users)} THEN {text} END"
-            selected.append(f"{value} AS __e{i}")
+            if _is_column(text):
+                plain.append(f"{text} AS __e{i}")
+            else:
+                computed.append(f"CASE WHEN {_any(users)} THEN {text} END AS __e{i}")
         inner = ", ".join(f"{m} AS {n}" for m, n in zip(masks, names, strict=True))
         stream = quoted(self.stream)
-        return f"SELECT {', '.join([*names, *selected])} FROM (SELECT *, {inner} FROM {stream})"
+        source = f"FROM (SELECT *, {inner} FROM {stream})"
+        beside = [*names, *computed]
+        return (
+            f"SELECT {', '.join([*beside, *plain])} {source}",
+            f"SELECT {', '.join(beside)} {source}",
+        )
+
+    def beside(self, result: pa.Table, rows: pa.Table) -> pa.Table | None:
+        """Completes a result without the stream's own columns by those of the rows it is of.
+
+        None if a name does not tell one column.
+        """
+        for text, holder in self._holder.items():
+            if _is_column(text):
+                found = [n for n in rows.column_names if n.lower() == _bare_name(text).lower()]
+                if len(found) != 1:
+                    return None
+                result = result.append_column(holder, rows.column(found[0]))
+        return result
 
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""
@@ -124,6 +145,7 @@ class Composite:
             result.column(f"{MASK}{i}").to_numpy()
             for i in range((len(self._parts) + BITS - 1) // BITS)
         ]
+        result = result.combine_chunks()  # once, not for every query
         found = []
         for at, schema in schemas.items():
             part = self._parts[at]
@@ -151,6 +173,10 @@ def _column(name: str) -> str:
 
 def _is_column(text: str) -> bool:
     return re.fullmatch(r"\w+|`(?:[^`]|``)+`", text) is not None and not text[0].isdigit()
+
+
+def _bare_name(text: str) -> str:
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text
 
 
 def _any(users: Sequence[int]) -> str:

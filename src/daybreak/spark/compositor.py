@@ -62,6 +62,11 @@ class Costs:
         """What one more query adds to a job on so many tuples."""
         return float(self._figures[2] + self._figures[3] * tuples)
 
+    def tuples_within(self, margin_ns: float) -> int:
+        """How many tuples one more query takes that long for."""
+        spare_ns, each_ns = margin_ns - self._figures[2], max(float(self._figures[3]), 0.1)
+        return max(LEAST_TRAIN, int(spare_ns / each_ns))
+
     def solo_ns(self, tuples: int) -> float:
         """What a query costs that runs by itself."""
         return float(self._figures[0] + self._figures[1] * tuples)
@@ -136,9 +141,12 @@ class Compositor:
         take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
         # Riders may add the bound, or as much again as the query costs by itself.
         allowed_ns = max(self._bound_ns, self.costs.solo_ns(take))
-        most = int(allowed_ns / max(self.costs.margin_ns(take), 1.0))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
-        return Ride([asked, *riders[:most]], cell, take)
+        riders = riders[: int(allowed_ns / max(self.costs.margin_ns(0), 1.0))]
+        # A shorter train rather than fewer riders: who stays behind is a job of its own later.
+        if riders:
+            take = min(take, self.costs.tuples_within(allowed_ns / len(riders)))
+        return Ride([asked, *riders], cell, take)
 
     def cell(self, asked: int) -> list[int]:
         """The filters that may run along with this one and itself, in a fixed order."""

@@ -31,7 +31,7 @@ from daybreak.spark.composite import quoted
 
 #: Up to about here one thread of the driver is faster than a job on two cores
 #: (benchmarks/without_a_job.py); and it cannot be cancelled, so not much further anyway.
-MOST_ROWS = 100_000
+MOST_ROWS = 500_000
 _ZONE = "UTC"
 #: What a piece that is missing, or an expression that fails, comes as.
 _FAILURES = (Py4JError, PySparkException, pa.ArrowException)
@@ -41,7 +41,9 @@ _FAILURES = (Py4JError, PySparkException, pa.ArrowException)
 class Projection:
     """A compiled text. Its JVM objects keep state: one thread at a time may apply it."""
 
-    stream: str
+    #: The columns it reads, as Arrow and as Spark has them.
+    layout: pa.Schema
+    columns: Any
     #: Innermost first.
     steps: tuple[Any, ...]
     schema: Any
@@ -53,7 +55,6 @@ class Direct:
     def __init__(self, session: SparkSession, schemas: Mapping[str, StructType]) -> None:
         self._session = session
         self._schemas = schemas
-        self._inputs: dict[str, tuple[pa.Schema, Any]] = {}
         shared = Path("/dev/shm")  # noqa: S108  # memory, where there is such a folder
         self._folder = Path(
             tempfile.mkdtemp(prefix="daybreak-", dir=shared if shared.is_dir() else None)
@@ -73,24 +74,29 @@ class Direct:
             schema = self._schemas[stream]
             empty = self._session.createDataFrame(self._session.sparkContext.emptyRDD(), schema)
             empty.createOrReplaceTempView(quoted(stream))
-            self._inputs.setdefault(
-                stream, (to_arrow_schema(schema, timezone=_ZONE), empty._jdf.schema())
-            )
             frame = self._session.sql(sql)._jdf
-            plan = frame.queryExecution().optimizedPlan()
-            steps = self._jvm.projections(plan)
-            return None if steps is None else Projection(stream, steps, frame.schema())
+            compiled = self._jvm.projections(frame.queryExecution().optimizedPlan())
+            if compiled is None:
+                return None
+            read, steps = compiled
+            # A projection that reads nothing still needs to know how many rows there are.
+            columns = StructType([schema[name] for name in read or schema.names[:1]])
+            return Projection(
+                to_arrow_schema(columns, timezone=_ZONE),
+                self._session._jsparkSession.parseDataType(columns.json()),
+                steps,
+                frame.schema(),
+            )
         except _FAILURES:
             return None
 
     def apply(self, projection: Projection, table: pa.Table) -> pa.Table | None:
         """The projection of each row; None if it failed, for whatever reason."""
         assert self._jvm is not None
-        layout, schema = self._inputs[projection.stream]
         try:
             source, target = self._folder / "in", self._folder / "out"
-            _write(source, table if table.schema.equals(layout) else table.cast(layout))
-            self._jvm.apply(projection, schema, source, target)
+            _write(source, table.select(projection.layout.names).cast(projection.layout))
+            self._jvm.apply(projection, source, target)
             found = list(_read(target))
             return pa.concat_tables(found) if found else None
         except _FAILURES:
@@ -110,20 +116,29 @@ class _Jvm:
         self._python = _module(jvm, "org.apache.spark.api.python.PythonRDD")
         self._unsafe = _module(jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeProjection")
 
-    def projections(self, plan: Any) -> tuple[Any, ...] | None:
-        """Compiles an optimised plan; None unless it is projections over one leaf."""
+    def projections(self, plan: Any) -> tuple[list[str], tuple[Any, ...]] | None:
+        """Compiles an optimised plan and names the columns it reads, in order.
+
+        None unless the plan is projections over one leaf.
+        """
         if not plan.deterministic() or not plan.subqueriesAll().isEmpty():
             return None
-        steps = []
+        steps, read = [], None
         while plan.nodeName() == "Project":
-            steps.append(self._unsafe.create(plan.projectList(), plan.child().output()))
-            plan = plan.child()
-        return tuple(reversed(steps)) if steps and plan.nodeName() == "LogicalRDD" else None
+            below = plan.child()
+            read = plan.references().toSeq() if below.nodeName() == "LogicalRDD" else below.output()
+            steps.append(self._unsafe.create(plan.projectList(), read))
+            plan = below
+        if read is None or plan.nodeName() != "LogicalRDD":
+            return None
+        return [read.apply(i).name() for i in range(read.size())], tuple(reversed(steps))
 
-    def apply(self, projection: Projection, schema: Any, source: Path, target: Path) -> None:
+    def apply(self, projection: Projection, source: Path, target: Path) -> None:
         with closing(self._io.FileInputStream(str(source))) as opened:
             batches = self._arrow.getBatchesFromStream(opened.getChannel())
-            rows = self._arrow.fromBatchIterator(batches, schema, _ZONE, True, False, None)
+            rows = self._arrow.fromBatchIterator(
+                batches, projection.columns, _ZONE, True, False, None
+            )
             for step in projection.steps:
                 rows = rows.map(step)
             out = self._arrow.toBatchWithSchemaIterator(

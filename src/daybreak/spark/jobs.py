@@ -182,7 +182,7 @@ class JobRunner:
         names = tuple(q.name for q in cell)
         if names not in self._composites:
             composite = Composite([q.checked.parts for q in cell if q.checked.parts is not None])
-            projection = self._direct.compile(composite.sql, composite.stream)
+            projection = self._direct.compile(composite.sql_beside, composite.stream)
             self._composites[names] = _Compiled(composite, projection)
         return self._composites[names]
 
@@ -191,6 +191,8 @@ class JobRunner:
         if compiled.projection is None or not 0 < table.num_rows <= MOST_ROWS:
             return None
         result = self._direct.apply(compiled.projection, table)
+        if result is not None:
+            result = compiled.composite.beside(result, table)
         if result is None:
             compiled.projection = None  # the ordinary way tells what is wrong, and goes on
         return result
