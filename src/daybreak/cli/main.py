@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from daybreak.cli import filters, freshen, init, link, policies, report, reproduce, run, simulate
+from daybreak.cli import (
+    control,
+    filters,
+    freshen,
+    init,
+    link,
+    policies,
+    report,
+    reproduce,
+    run,
+    simulate,
+)
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
 from daybreak.version import __version__
@@ -22,6 +33,12 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(run.check)
 app.command("run")(run.run)
+app.command("queries")(control.queries)
+app.command("pause")(control.pause)
+app.command("resume")(control.resume)
+app.command("drop")(control.drop)
+app.command("register")(control.register)
+app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)

@@ -123,16 +123,19 @@ class Network:
         boxes: Iterable[Box],
         queries: Iterable[Query],
         classes: Iterable[QueryClass] = (),
+        as_listed: bool = False,
     ) -> None:
-        self.streams = _numbered("stream", streams)
-        self.boxes = _numbered("box", boxes)
+        """``as_listed`` keeps the order given, for a network that grew while it ran."""
+        sort = not as_listed
+        self.streams = _numbered("stream", streams, sort)
+        self.boxes = _numbered("box", boxes, sort)
         declared = list(classes) or [QueryClass(name=DEFAULT_CLASS)]
         # Highest priority first: class 0 is the most important one.
         self.classes = tuple(
             sorted(_numbered("class", declared), key=lambda c: (-c.priority, natural(c.name)))
         )
         self.class_index = {c.name: i for i, c in enumerate(self.classes)}
-        self.queries = tuple(self._with_qos(q) for q in _numbered("query", queries))
+        self.queries = tuple(self._with_qos(q) for q in _numbered("query", queries, sort))
         self.stream_index = {s.name: i for i, s in enumerate(self.streams)}
         self.box_index = {b.name: i for i, b in enumerate(self.boxes)}
         self.query_index = {q.name: i for i, q in enumerate(self.queries)}
@@ -244,6 +247,22 @@ class Network:
                 stack.append((up, 0))
         return tuple(order)
 
+    def with_query(self, box: Box, query: Query, streams: Iterable[Stream] = ()) -> Network:
+        """This network with one more query of one box; all others keep their indices.
+
+        A box and a query of the same names are replaced where they are.
+        """
+        boxes = {b.name: b for b in self.boxes}
+        queries = {q.name: q for q in self.queries}
+        known = {s.name: s for s in self.streams}
+        return Network(
+            streams=[*known.values(), *(s for s in streams if s.name not in known)],
+            boxes={**boxes, box.name: box}.values(),
+            queries={**queries, query.name: query}.values(),
+            classes=self.classes,
+            as_listed=True,
+        )
+
     def down_path(self, box: int, query: int) -> tuple[int, ...]:
         """D(b): the box and those downstream of it within one query, in flow order."""
         known = self._down_paths.get((box, query))
@@ -298,7 +317,7 @@ def chain(
     ]
 
 
-def _numbered(what: str, items: Iterable[T]) -> tuple[T, ...]:
+def _numbered(what: str, items: Iterable[T], sort: bool = True) -> tuple[T, ...]:
     named: dict[str, T] = {}
     for item in items:
         if not item.name:
@@ -306,7 +325,7 @@ def _numbered(what: str, items: Iterable[T]) -> tuple[T, ...]:
         if item.name in named:
             raise ConfigError(f"{what} {item.name!r}", "is declared twice", "rename one of them")
         named[item.name] = item
-    return tuple(named[name] for name in sorted(named, key=natural))
+    return tuple(named[name] for name in (sorted(named, key=natural) if sort else named))
 
 
 def _frozen(lists: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:

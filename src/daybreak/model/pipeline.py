@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.limits import Limits
 from daybreak.model.network import (
     DEFAULT_CLASS,
     Box,
@@ -68,6 +69,9 @@ class QuerySpec:
     weight: float = 1.0
     sql: str | None = None
     sink: SinkSpec | None = None
+    #: What it does when the log is full: lose its oldest rows, or slow the sources down. Left
+    #: out: the queries of the top class block, all others skip.
+    on_full: Literal["skip", "block"] | None = None
     place: str = ""
 
 
@@ -112,6 +116,7 @@ class Pipeline:
     queries: tuple[QuerySpec, ...]
     simulation: SimulationParams
     network: Network
+    limits: Limits = field(default_factory=Limits)
     #: Folder that relative paths are relative to.
     folder: Path = Path()
 
@@ -143,6 +148,7 @@ class Pipeline:
             boxes.extend(own)
         simulation_table = root.child("simulation") or Table(document, ("simulation",), {})
         simulation = params_from(simulation_table, SimulationParams)
+        limits = _limits(root, document)
         root.done()
         if not queries:
             raise root.error("declares no query", "add a [queries.NAME] table")
@@ -165,8 +171,22 @@ class Pipeline:
             queries=tuple(specs),
             simulation=simulation,
             network=network,
+            limits=limits,
             folder=folder,
         )
+
+
+def _limits(root: Table, document: Document) -> Limits:
+    table = root.child("limits") or Table(document, ("limits",), {})
+    if "log_max_bytes" in table.data:
+        raise table.error("unknown key 'log_max_bytes'", "give it as max_bytes in [log]")
+    log = root.child("log") or Table(document, ("log",), {})
+    max_bytes = log.get("max_bytes", int)
+    log.done()
+    if max_bytes is not None and max_bytes <= 0:
+        raise log.error(f"max_bytes {max_bytes}", "give more than 0", "max_bytes")
+    limits = params_from(table, Limits)
+    return limits if max_bytes is None else replace(limits, log_max_bytes=max_bytes)
 
 
 def _placed(document: Document, error: ConfigError) -> ConfigError:
@@ -317,6 +337,9 @@ def _query(
     qos = qos_graph(table)
     sql = _sql(table, folder)
     sink = _sink(table)
+    on_full = table.get("on_full", str)
+    if on_full not in (None, "skip", "block"):
+        raise table.error(f"on_full {on_full!r}", 'give "skip" or "block"', "on_full")
     output, boxes = _query_boxes(name, table, sql, streams)
     table.done()
     try:
@@ -330,6 +353,7 @@ def _query(
         weight=weight,
         sql=sql,
         sink=sink,
+        on_full=cast(Literal["skip", "block"] | None, on_full),
         place=table.document.place(table.path),
     )
     return spec, query, boxes

@@ -49,6 +49,9 @@ class Loop:
         self.executor = executor
         self.work = Work()
         self.idle = list(range(executor.workers))
+        #: Workers and riders whose present job was begun under an earlier policy.
+        self._inherited: set[int] = set()
+        self._inherited_riders: set[int] = set()
         policy.attach(state, self.work, seed)
         # Bound once: these are called for every tuple of a simulation.
         self.arrived = policy.on_arrival
@@ -87,7 +90,40 @@ class Loop:
             for step in plan.steps:
                 self.state.running[step.box] = False
         self.idle.append(worker)
-        self._on_completion(plan, worker, cost_ns, now_ns)
+        if worker in self._inherited:
+            self._inherited.discard(worker)
+            for step in plan.steps:
+                self._free(step.box, now_ns)
+        else:
+            self._on_completion(plan, worker, cost_ns, now_ns)
+
+    def rode(self, box: int, cost_ns: int, now_ns: int) -> None:
+        """Called by the executor when a box that was taken along is free again."""
+        if box in self._inherited_riders:
+            self._inherited_riders.discard(box)
+            self._free(box, now_ns)
+        else:
+            self.policy.on_ride(box, cost_ns, now_ns)
+
+    def switch(self, policy: Policy, seed: int, now_ns: int) -> None:
+        """Goes on under another policy, between two decisions.
+
+        Jobs under way end as they are; the new policy never hears of plans it did not make,
+        only that their boxes hold tuples.
+        """
+        self.policy = policy
+        self._inherited = set(range(self.executor.workers)) - set(self.idle)
+        self._inherited_riders = set(self.executor.riding)
+        policy.attach(self.state, self.work, seed)
+        self.arrived = policy.on_arrival
+        self._on_completion = policy.on_completion
+        for box, pending in enumerate(self.state.pending):
+            if pending and not self.state.running[box]:
+                self.arrived(box, pending, now_ns)
+
+    def _free(self, box: int, now_ns: int) -> None:
+        if self.state.pending[box] and not self.state.running[box]:
+            self.arrived(box, 0, now_ns)
 
     def changed(self, change: Change, now_ns: int) -> None:
         """Called after the state was changed by an operator."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from numpy.typing import NDArray
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Work
-from daybreak.runtime.report import Backlog, Memory, Outputs, RunReport, TimeSpent
+from daybreak.runtime.report import (
+    BACKLOG_FILE,
+    OUTPUTS_FILE,
+    Backlog,
+    Memory,
+    Outputs,
+    RunReport,
+    TimeSpent,
+)
 from daybreak.runtime.state import SystemState
 
 
@@ -39,6 +48,13 @@ class Monitor:
         self._held_bytes = array("q")
         self._box_class: NDArray[np.int64] = np.empty(0, np.int64)
         self._box_class_for: list[int] = []
+
+    def adopt(self, network: Network) -> None:
+        """Goes on with a network that has further queries at its end."""
+        for columns in (self._arrivals, self._departures, self._tuples):
+            columns.extend(array("q") for _ in network.queries[len(columns) :])
+        self.network = network
+        self._box_class_for = []
 
     def invoked(self, scheduling_ns: int, work: Work) -> None:
         """The scheduler proper ran (not just took the next entry of its list)."""
@@ -81,30 +97,41 @@ class Monitor:
         self._weighed_ns.append(now_ns)
         self._held_bytes.append(held_bytes)
 
+    def take(self) -> dict[str, Any]:
+        """What was recorded since the last call, as Arrow tables by series; then it is gone here.
+
+        For runs whose end is not in sight; their report is read from the series.
+        """
+        import pyarrow as pa
+
+        counts = [len(a) for a in self._arrivals]
+        names = pa.array([q.name for q in self.network.queries], pa.string())
+        codes = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        outputs = {
+            "query": pa.DictionaryArray.from_arrays(pa.array(codes), names),
+            "arrival_ns": _joined(self._arrivals),
+            "departure_ns": _joined(self._departures),
+            "tuples": _joined(self._tuples),
+        }
+        backlog = {"at_ns": np.array(self._sampled_ns, dtype=np.int64)}
+        pending = np.array(self._backlog, np.int64).reshape(-1, len(self.network.classes))
+        for c, declared in enumerate(self.network.classes):
+            backlog[declared.name] = pending[:, c]
+        for columns in (self._arrivals, self._departures, self._tuples):
+            for column in columns:
+                del column[:]
+        self._sampled_ns.clear()
+        self._backlog.clear()
+        return {OUTPUTS_FILE: pa.table(outputs), BACKLOG_FILE: pa.table(backlog)}
+
     def report(
         self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
     ) -> RunReport:
         """Freezes the run; ``threads`` is how many shared the time that was spent."""
         self.sample(end_ns, state)
-        spent = TimeSpent(
-            wall_ns=end_ns,
-            total_ns=end_ns * threads,
-            scheduling_ns=self.scheduling_ns,
-            call_ns=self.call_ns,
-            storage_ns=self.storage_ns,
-            superbox_ns=self.superbox_ns,
-            work_ns=self.work_ns,
-        )
         counts = [len(a) for a in self._arrivals]
-        return RunReport(
-            manifest={**manifest, "workers": state.workers, "decisions": self.decisions},
-            classes=tuple(c.name for c in self.network.classes),
-            priorities=tuple(state.class_priority),
-            queries=tuple(q.name for q in self.network.queries),
-            query_class=tuple(state.query_class),
-            qos=tuple(q.qos for q in self.network.queries),
-            weights=tuple(state.query_weight),
-            spent=spent,
+        return replace(
+            self.head(state, end_ns, threads, manifest),
             outputs=Outputs(
                 query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
                 arrival_ns=_joined(self._arrivals),
@@ -123,6 +150,33 @@ class Monitor:
             )
             if self._weighed_ns
             else None,
+        )
+
+    def head(
+        self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
+    ) -> RunReport:
+        """The report without its series: what is known at this moment, and kept."""
+        spent = TimeSpent(
+            wall_ns=end_ns,
+            total_ns=end_ns * threads,
+            scheduling_ns=self.scheduling_ns,
+            call_ns=self.call_ns,
+            storage_ns=self.storage_ns,
+            superbox_ns=self.superbox_ns,
+            work_ns=self.work_ns,
+        )
+        nothing = np.empty(0, np.int64)
+        return RunReport(
+            manifest={**manifest, "workers": state.workers, "decisions": self.decisions},
+            classes=tuple(c.name for c in self.network.classes),
+            priorities=tuple(state.class_priority),
+            queries=tuple(q.name for q in self.network.queries),
+            query_class=tuple(state.query_class),
+            qos=tuple(q.qos for q in self.network.queries),
+            weights=tuple(state.query_weight),
+            spent=spent,
+            outputs=Outputs(nothing.astype(np.int32), nothing, nothing, nothing),
+            backlog=Backlog(nothing, nothing.reshape(0, len(self.network.classes))),
             boxes={
                 "box": [b.name for b in self.network.boxes],
                 "calls": list(state.calls),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 ARRIVALS_FILE = "arrivals.parquet"
@@ -16,7 +15,7 @@ def _columns(*names: str) -> dict[str, list[Any]]:
 
 @dataclass
 class Recorder:
-    """Columns that grow during the run and become two Parquet files at its end."""
+    """Columns that grow until they are taken, and become parts of two Parquet series."""
 
     _arrivals: dict[str, list[Any]] = field(
         default_factory=lambda: _columns("stream", "at_ns", "tuples")
@@ -40,11 +39,14 @@ class Recorder:
         for column, value in zip(self._jobs.values(), values, strict=True):
             column.append(value)
 
-    def save(self, folder: Path) -> None:
+    def take(self) -> dict[str, Any]:
+        """What was recorded since the last call, as Arrow tables by series."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        folder.mkdir(parents=True, exist_ok=True)
+        tables = {}
         for columns, file in ((self._arrivals, ARRIVALS_FILE), (self._jobs, JOBS_FILE)):
             kinds = [(n, pa.string() if n in ("stream", "query") else pa.int64()) for n in columns]
-            pq.write_table(pa.table(columns, schema=pa.schema(kinds)), folder / file)
+            tables[file] = pa.table(columns, schema=pa.schema(kinds))
+            for column in columns.values():
+                column.clear()
+        return tables

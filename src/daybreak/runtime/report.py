@@ -21,6 +21,8 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S, QoSGraph
 
 FORMAT = 1
+OUTPUTS_FILE = "outputs.parquet"
+BACKLOG_FILE = "backlog.parquet"
 PERCENTILES = (50, 90, 95, 99)
 
 
@@ -239,12 +241,22 @@ class RunReport:
                 "tuples": self.outputs.tuples,
             }
         )
-        pq.write_table(outputs, folder / "outputs.parquet")
+        pq.write_table(outputs, folder / OUTPUTS_FILE)
         backlog = {"at_ns": self.backlog.at_ns}
         for c, name in enumerate(self.classes):
             backlog[name] = self.backlog.pending[:, c]
-        pq.write_table(pa.table(backlog), folder / "backlog.parquet")
-        pq.write_table(pa.table(dict(self.boxes)), folder / "boxes.parquet")
+        pq.write_table(pa.table(backlog), folder / BACKLOG_FILE)
+        return self.save_head(folder)
+
+    def save_head(self, folder: Path) -> Path:
+        """The report without its series, where these are written in parts."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        boxes = folder / "boxes.parquet.partial"
+        pq.write_table(pa.table(dict(self.boxes)), boxes)
+        boxes.replace(folder / "boxes.parquet")
         if self.memory is not None:
             pq.write_table(pa.table(vars(self.memory)), folder / "memory.parquet")
         else:
@@ -285,8 +297,8 @@ class RunReport:
                     f"is a report of format {data['format']}",
                     f"this version reads format {FORMAT}",
                 )
-            outputs = pq.read_table(folder / "outputs.parquet")
-            backlog = pq.read_table(folder / "backlog.parquet")
+            outputs = pq.read_table(folder / OUTPUTS_FILE, partitioning=None)
+            backlog = pq.read_table(folder / BACKLOG_FILE, partitioning=None)
             boxes = pq.read_table(folder / "boxes.parquet")
             report = cls._from_parts(data, outputs, backlog, boxes)
             if (folder / "memory.parquet").exists():
@@ -304,11 +316,13 @@ class RunReport:
         classes = tuple(c["name"] for c in data["classes"])
         index = {name: i for i, name in enumerate(classes)}
         names = [q["name"] for q in data["queries"]]
-        column = outputs["query"].combine_chunks()
+        column = outputs["query"].unify_dictionaries().combine_chunks()
         codes = np.array(
             [names.index(n) for n in column.dictionary.to_pylist()] or [0], dtype=np.int32
         )
         query = codes[column.indices.to_numpy()] if len(column) else np.empty(0, np.int32)
+        # Written in parts, each is grouped by query; so must be the whole.
+        order = np.argsort(query, kind="stable")
         return cls(
             manifest=data["manifest"],
             classes=classes,
@@ -322,10 +336,10 @@ class RunReport:
             weights=tuple(q.get("weight", 1.0) for q in data["queries"]),
             spent=TimeSpent(**data["spent"]),
             outputs=Outputs(
-                query=query,
-                arrival_ns=outputs["arrival_ns"].to_numpy(),
-                departure_ns=outputs["departure_ns"].to_numpy(),
-                tuples=outputs["tuples"].to_numpy(),
+                query=query[order],
+                arrival_ns=outputs["arrival_ns"].to_numpy()[order],
+                departure_ns=outputs["departure_ns"].to_numpy()[order],
+                tuples=outputs["tuples"].to_numpy()[order],
             ),
             backlog=Backlog(
                 at_ns=backlog["at_ns"].to_numpy(),

@@ -31,6 +31,24 @@ class SystemState:
         self.tuples_out = [0] * boxes
         self.work_ns = [0] * boxes
 
+    def adopt(self, network: Network) -> None:
+        """Goes on with a network that has further queries, each one box, at its end.
+
+        What is known keeps its index and its figures.
+        """
+        for b in range(len(self.pending), len(network.boxes)):
+            for figures in (self.pending, self.head_ns, self.arrival_sum_ns, self.calls):
+                figures.append(0)
+            for figures in (self.tuples_in, self.tuples_out, self.work_ns):
+                figures.append(0)
+            self.running.append(False)
+            self.cost_ns.append(float(network.boxes[b].cost_ns))
+            self.selectivity.append(network.boxes[b].selectivity)
+        for q in range(len(self.query_class), len(network.queries)):
+            self.query_class.append(network.class_of(q))
+            self.query_weight.append(network.queries[q].weight)
+        self.network = network
+
     def refine(self, box: int, taken: int, emitted: int, work_ns: int) -> None:
         """A box call ended: lets the box's estimates follow what was measured."""
         # An exponential mean weighted by tuples: follows drift, and a constant stays exact.

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from inspect import getsource, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
 from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline, QuerySpec, SinkSpec, StreamSpec
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.registry import all_policies, make_policy, make_policy_with
+from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.spark.check import CheckedQuery, Checker
+from daybreak.spark.declared import MEMORY
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import generator_schema
 from daybreak.spark.ingest import stream_schema
 from daybreak.spark.jobs import Function
+from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
 from daybreak.spark.run import Prepared, Run
 from daybreak.spark.session import local_session
 from daybreak.spark.sinks import Callback
-
-MEMORY = SinkSpec(format="memory")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class App:
     #: What relative paths are relative to.
     folder: Path = field(default_factory=Path)
     name: str = "daybreak"
+    limits: Limits = field(default_factory=Limits)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
     _queries: dict[str, _Declared] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class App:
     @classmethod
     def from_pipeline(cls, pipeline: Pipeline, spark: SparkSession) -> App:
         """The application a pipeline file declares."""
-        app = cls(spark, folder=pipeline.folder, name=pipeline.name)
+        app = cls(spark, folder=pipeline.folder, name=pipeline.name, limits=pipeline.limits)
         app._classes = {c.name: c for c in pipeline.classes}
         app._streams = {s.name: s for s in pipeline.streams}
         for query in pipeline.queries:
@@ -121,6 +122,7 @@ class App:
         qos: QoSPoints = None,
         weight: float = 1.0,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
+        on_full: Literal["skip", "block"] | None = None,
     ) -> Callable[[Function], Function]:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
@@ -132,7 +134,7 @@ class App:
             spec, callback = _sink(sink)
             declared = QuerySpec(
                 name=query_name, cls=cls, qos=_graph(qos), weight=weight, sql=sql, sink=spec,
-                place=f"query {query_name!r}",
+                on_full=on_full, place=f"query {query_name!r}",
             )  # fmt: skip
             if query_name in self._queries:
                 raise ConfigError(declared.place, "is declared twice", "rename one of them")
@@ -182,11 +184,13 @@ class App:
         seed: int = 1,
         reset: Sequence[str] = (),
         rider_bound_s: float = 0.1,
+        limits: Limits | None = None,
     ) -> Run:
         """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
 
         Filters of one class over one stream run together while that delays the query the policy
-        asked for by at most ``rider_bound_s``; 0 lets every query run by itself.
+        asked for by at most ``rider_bound_s``; 0 lets every query run by itself. ``limits``
+        says how far things may go before it gives way; left out: those of the pipeline.
         """
         return Run(
             self.check(policy),
@@ -195,6 +199,7 @@ class App:
             seed=seed,
             reset=tuple(reset),
             rider_bound_s=rider_bound_s,
+            limits=limits or self.limits,
         )
 
     def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:
@@ -206,14 +211,7 @@ class App:
             chosen = self._policy()
         else:
             chosen = make_policy_with(DEFAULT_POLICY)
-        if not chosen.on_spark:
-            usable = [name for name, p in all_policies().items() if p.on_spark]
-            raise ConfigError(
-                f"policy {chosen.name!r}",
-                "makes no sense on Spark, where a query is one box",
-                f"choose from {', '.join(usable)}",
-            )
-        return chosen
+        return usable_on_spark(chosen)
 
     def _schema(self, spec: StreamSpec) -> StructType:
         if spec.format == GENERATOR:
@@ -281,6 +279,5 @@ def _fingerprint(declared: _Declared) -> str:
             text = getsource(declared.function)
         except OSError:  # typed into a console: no text to compare
             text = declared.function.__qualname__
-    else:
-        text = " ".join((declared.spec.sql or "").split())
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+        return fingerprint(text)
+    return sql_fingerprint(declared.spec.sql or "")

@@ -44,9 +44,27 @@ CREATE TABLE IF NOT EXISTS files (
     query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
     delivered INTEGER NOT NULL DEFAULT 0, content BLOB
 );
+CREATE TABLE IF NOT EXISTS paused (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE
+);
+CREATE TABLE IF NOT EXISTS declarations (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, text TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS lost (
+    query TEXT NOT NULL, stream TEXT NOT NULL, why TEXT NOT NULL,
+    from_seq INTEGER NOT NULL, from_row INTEGER NOT NULL,
+    to_seq INTEGER NOT NULL, to_row INTEGER NOT NULL,
+    rows INTEGER NOT NULL, at_ns INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS losses (
+    query TEXT, why TEXT, rows INTEGER NOT NULL, PRIMARY KEY (query, why)
+) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS undelivered ON files (id) WHERE NOT delivered;
 CREATE INDEX IF NOT EXISTS files_of_job ON files (job);
 """
+
+#: Ranges of lost rows that are kept.
+MOST_LOST = 10_000
 
 
 class Cursor(NamedTuple):
@@ -239,6 +257,24 @@ class CommitLog:
         with self._transaction():
             self._db.execute("DELETE FROM queries WHERE name = ?", (name,))
 
+    def set_paused(self, name: str, *, paused: bool) -> None:
+        """Remembers a pause beyond a restart."""
+        with self._transaction():
+            self._db.execute("DELETE FROM paused WHERE query = ?", (name,))
+            if paused:
+                self._db.execute("INSERT INTO paused VALUES (?)", (name,))
+
+    def paused(self) -> set[str]:
+        return {row[0] for row in self._rows("SELECT query FROM paused")}
+
+    def declare(self, name: str, text: str) -> None:
+        """Keeps the declaration of a query that no pipeline file has, for the next start."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO declarations VALUES (?, ?)", (name, text))
+
+    def declarations(self) -> dict[str, str]:
+        return dict(self._rows("SELECT query, text FROM declarations ORDER BY query"))
+
     def cursors(self) -> dict[tuple[str, str], Cursor]:
         """The next row to read, by query and stream."""
         found = self._rows("SELECT query, stream, seq, row FROM cursors ORDER BY query, stream")
@@ -279,6 +315,43 @@ class CommitLog:
                 )
         return files
 
+    def give_up(self, why: str, moves: Iterable[tuple[CursorMove, int]]) -> None:
+        """Moves cursors past rows that a query will never see, and records which and how many.
+
+        The newest ``MOST_LOST`` ranges are kept, and the number of rows of all.
+        """
+        with self._transaction():
+            now_ns = self._clock_ns()
+            for move, rows in moves:
+                self._move(f"giving up ({why})", [move])
+                self._db.execute(
+                    "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),
+                )
+                self._db.execute(
+                    "INSERT INTO losses VALUES (?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
+                    (move.query, why, rows),
+                )
+            self._db.execute(
+                "DELETE FROM lost WHERE rowid <= (SELECT max(rowid) FROM lost) - ?", (MOST_LOST,)
+            )
+
+    def losses(self) -> dict[str, dict[str, int]]:
+        """Rows given up, by query and reason."""
+        found: dict[str, dict[str, int]] = {}
+        for query, why, rows in self._rows("SELECT query, why, rows FROM losses"):
+            found.setdefault(query, {})[why] = rows
+        return found
+
+    def lost(self) -> list[dict[str, Any]]:
+        """The ranges given up lately, oldest first."""
+        names = ("query", "stream", "why", "from", "to", "rows", "at_ns")
+        found = self._rows("SELECT * FROM lost ORDER BY rowid")
+        return [
+            dict(zip(names, (*row[:3], row[3:5], row[5:7], *row[7:]), strict=True)) for row in found
+        ]
+
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
         found = self._rows(
@@ -303,6 +376,11 @@ class CommitLog:
             jobs = self._rows(old, (before_ns,))
             self._db.executemany("DELETE FROM files WHERE job = ?", jobs)
             self._db.executemany("DELETE FROM commits WHERE job = ?", jobs)
+
+    def checkpoint(self) -> None:
+        """Brings the write-ahead log into the database and cuts it to nothing."""
+        with self._guard:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _move(self, job: str, moves: Sequence[CursorMove]) -> None:
         done = self._db.executemany(

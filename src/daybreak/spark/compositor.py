@@ -125,9 +125,21 @@ class Compositor:
         self._queries = queries
         self._bound_ns = bound_ns
         self._by_stream: dict[str, list[int]] = {}
-        for b, query in enumerate(queries):
-            if query.checked.parts is not None:
-                self._by_stream.setdefault(query.checked.parts.stream, []).append(b)
+        for b in range(len(queries)):
+            self.adopt(b)
+
+    def adopt(self, box: int) -> None:
+        """A box is new, or holds another query than before."""
+        self.forget(box)
+        parts = self._queries[box].checked.parts
+        if parts is not None:
+            self._by_stream.setdefault(parts.stream, []).append(box)
+
+    def forget(self, box: int) -> None:
+        """A box holds no query any more."""
+        for members in self._by_stream.values():
+            if box in members:
+                members.remove(box)
 
     def group(self, asked: int, limit: int) -> Ride:
         """Who runs together, on how much."""

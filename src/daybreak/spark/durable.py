@@ -18,11 +18,16 @@ def write_durably(path: Path, write: Callable[[BinaryIO], object]) -> int:
     A crash leaves at most ``path`` with ``.partial`` added, which the next call overwrites.
     """
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-        size = file.tell()
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()  # a full disk has better uses for its room
+        raise
     move_durably(partial, path)
     return size
 

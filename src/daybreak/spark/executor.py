@@ -7,43 +7,30 @@ one queue and are worked off in order. Workers only run jobs.
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
+from daybreak.model.limits import Limits
 from daybreak.policies.base import Change, Plan, Step, Work
-from daybreak.runtime.live import Live
 from daybreak.runtime.loop import Loop
-from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.record import Recorder
 from daybreak.runtime.state import SystemState
+from daybreak.spark.books import Books
 from daybreak.spark.compositor import Compositor
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
+from daybreak.spark.logspace import prefix
 from daybreak.spark.segments import Segment
+from daybreak.spark.standing import Standing, said
+from daybreak.spark.workers import Done, Group, JobTimeout, Order, Ticket, Workers
 
-#: How long the loop sleeps when nothing happens; only stopping and tidying wait for it.
+#: How long the loop sleeps when nothing happens; stopping, tidying and retries wait for it.
 TICK_S = 0.1
-
-
-class Group(NamedTuple):
-    """Queries to run as one job, the one that was asked for first, and what each takes."""
-
-    boxes: list[int]
-    taken: list[Waiting]
-    #: The queries whose composite is compiled: those that run, and others like them.
-    cell: list[int]
-
-
-class Order(NamedTuple):
-    """What a worker is to do: one job after the other."""
-
-    plan: Plan
-    groups: list[Group]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +42,20 @@ class _Arrived:
 class _Ended:
     worker: int
     order: Order
-    #: The jobs that ended well, with the boxes that really ran.
-    ran: list[tuple[list[int], Ran]]
+    ran: Done
     failure: Exception | None
     cost_ns: int
 
 
+#: What an operator wants done on the loop's thread, between two decisions.
+Make = Callable[[Loop], Change | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An operator's change, to be made between two decisions; or no change, only a question."""
+    """An operator's change, or only a question."""
 
-    make: Callable[[SystemState], Change] | None
+    make: Make | None
     #: Whether nothing waited and nothing ran at that moment.
     done: Future[bool]
 
@@ -73,64 +63,63 @@ class _Asked:
 _Event = _Arrived | _Ended | _Asked
 
 
-@dataclass
-class _Worker:
-    orders: queue.SimpleQueue[Order | None] = field(default_factory=queue.SimpleQueue)
-    thread: threading.Thread | None = None
+class Hooks(NamedTuple):
+    """What the executor needs done by others."""
+
+    #: Makes a worker's runner, its jobs tagged as told; called on the worker's thread.
+    new_runner: Callable[[str], JobRunner]
+    #: Ends the jobs of a tag.
+    cancel: Callable[[str], None]
+    #: Called every sampling period, on the loop's thread.
+    tidy: Callable[[Loop], None]
+    #: Moves a query past so many tuples of each stream for ever, with the reason.
+    give_up: Callable[[Runnable, Mapping[str, int], str], None]
 
 
 class SparkExecutor:
-    """Runs plans as Spark jobs on ``workers`` threads."""
+    """Runs plans as Spark jobs on worker threads."""
 
     def __init__(
         self,
         state: SystemState,
-        monitor: Monitor,
-        recorder: Recorder,
-        live: Live,
+        books: Books,
         queries: Sequence[Runnable],
-        runners: Sequence[JobRunner],
         backlog: Mapping[str, list[Waiting]],
         next_seq: dict[str, int],
-        start_ns: int,
-        tidy: Callable[[], None],
+        hooks: Hooks,
+        limits: Limits,
         rider_bound_s: float,
     ) -> None:
         """``queries`` in the order of the network's boxes; ``backlog`` is what waits already.
 
-        ``next_seq`` is the first segment not in the backlog, by stream. ``tidy`` is called
-        every sampling period, on the loop's thread.
+        ``next_seq`` is the first segment not in the backlog, by stream.
         """
-        self.workers = len(runners)
-        self.start_ns = start_ns
-        self.failures: dict[str, str] = {}
+        self.workers = state.workers
+        #: The first segment that has not been handed to the queries, by stream.
+        self.next_seq = next_seq
+        self.books = books
         self._state = state
-        self._monitor = monitor
-        self._recorder = recorder
-        self._live = live
-        self._tidy = tidy
+        self._hooks = hooks
+        self._limits = limits
         self._busy = 0
-        self._queries = queries
+        self.queries: list[Runnable] = list(queries)
+        self.standings = [Standing() for _ in queries]
         self._inboxes = [Inbox() for _ in queries]
+        #: Boxes that policies must leave alone though no plan of theirs runs them: riders, and
+        #: queries that are held (paused, parked, waiting for a retry).
         self.riding: set[int] = set()
-        self._compositor = Compositor(state, queries, bound_ns=round(rider_bound_s * 1e9))
+        self._held: set[int] = set()
+        self._in_job: set[int] = set()
+        self._after_job: dict[int, list[_Asked]] = {}
+        self.compositor = Compositor(state, self.queries, bound_ns=round(rider_bound_s * 1e9))
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
-            for stream in query.checked.reads:
-                self._readers.setdefault(stream, []).append(b)
-            for item in backlog.get(query.name, ()):
-                self._inboxes[b].put(item)
-            self._show(b)
-        self._next_seq = next_seq
+            self._subscribe(b, query, backlog.get(query.name, ()))
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._workers = [_Worker() for _ in runners]
-        for w, runner in enumerate(runners):
-            thread = threading.Thread(
-                target=self._work, args=(w, runner), name=f"worker-{w}", daemon=True
-            )
-            self._workers[w].thread = thread
-            thread.start()
+        self._threads = Workers(
+            self.workers, hooks.new_runner, self._run_group, self._tell_end, limits.job_timeout_s
+        )
 
     # Called from other threads
 
@@ -138,8 +127,8 @@ class SparkExecutor:
         """A segment is durable: its tuples are pending from now on."""
         self._events.put(_Arrived(segment))
 
-    def ask(self, make: Callable[[SystemState], Change] | None = None) -> Future[bool]:
-        """Changes the state between two decisions; the future is done when it holds.
+    def ask(self, make: Make | None = None) -> Future[bool]:
+        """Changes something between two decisions; the future is done when it holds.
 
         It tells whether the system was quiet then: all that arrived before is answered.
         """
@@ -151,6 +140,135 @@ class SparkExecutor:
         """Lets jobs under way end, starts no further ones."""
         self._stopping.set()
 
+    def waiting(self, box: int) -> tuple[int, int]:
+        """Tuples that wait for a query, held or not, and when the oldest arrived."""
+        return self._inboxes[box].tuples, self._inboxes[box].head_ns
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Parked queries and why."""
+        standings = zip(self.queries, self.standings, strict=False)
+        return {q.name: s.error or "" for q, s in standings if s.state == "parked"}
+
+    def delivered(self, box: int, failure: Exception | None) -> Future[bool]:
+        """What a query had committed has reached its sink, or not even now."""
+
+        def make(loop: Loop) -> None:
+            standing = self.standings[box]
+            if failure is not None:
+                standing.failed(said(failure), 0, self._limits, self.now_ns)
+                return
+            standing.behind = False
+            standing.succeeded()
+            if standing.state == "retrying":
+                standing.state = "running"
+                self.release(box, loop)
+
+        return self.ask(make)
+
+    # Called on the loop's thread, within a change that was asked for
+
+    def hold(self, box: int, loop: Loop) -> None:
+        """Takes a query whose standing says so from the policy's sight, now or after its job."""
+        self._show(box)
+        if box not in self._in_job and box not in self._held:
+            self._held.add(box)
+            self.riding.add(box)
+            self._state.running[box] = True
+            loop.policy.on_boarding(box, self.now_ns)
+
+    def release(self, box: int, loop: Loop) -> None:
+        """Gives a query that is running again back to the policy."""
+        self._show(box)
+        if box in self._held:
+            self._held.discard(box)
+            self.riding.discard(box)
+            self._state.running[box] = False
+            loop.rode(box, 0, self.now_ns)
+
+    def resume(self, box: int, loop: Loop) -> None:
+        """Whatever holds a query, it may run again."""
+        self.standings[box].resume(self.now_ns)
+        if not self.standings[box].held:
+            self.release(box, loop)
+
+    def skip(self, box: int, needed: Mapping[str, int], why: str, loop: Loop) -> int:
+        """Gives up the oldest tuples of a query, so many of each stream at least.
+
+        Not while a job of the query is under way. Returns how many were given up.
+        """
+        inbox = self._inboxes[box]
+        count = prefix([(w.stream, w.tuples) for w in inbox.waiting], needed)
+        taken = inbox.take(count)
+        streams = {w.stream for w in taken}
+        lost = {s: sum(w.tuples for w in taken if w.stream == s) for s in streams}
+        try:
+            self._hooks.give_up(self.queries[box], lost, why)
+        except Exception:
+            inbox.put_back(taken)
+            raise
+        self._show(box)
+        if not self._state.running[box]:
+            # As if it had been taken along for nothing: what the policy knew of it has changed.
+            loop.policy.on_boarding(box, self.now_ns)
+            loop.policy.on_ride(box, 0, self.now_ns)
+        return count
+
+    def skip_failed(self, box: int, loop: Loop) -> int:
+        """Gives up the tuples a query failed on when it was last tried."""
+        left, needed = self.standings[box].failed_on, dict[str, int]()
+        for item in self._inboxes[box].waiting:
+            part = min(left, item.tuples)
+            needed[item.stream] = needed.get(item.stream, 0) + part
+            left -= part
+        return self.skip(box, needed, "skipped", loop)
+
+    def in_job(self, box: int) -> bool:
+        return box in self._in_job
+
+    def adopt(self, box: int, query: Runnable, backlog: Iterable[Waiting]) -> None:
+        """A query has come to this box; the state knows the box already."""
+        if box == len(self.queries):
+            self.queries.append(query)
+            self.standings.append(Standing())
+            self._inboxes.append(Inbox())
+        else:
+            self.forget(box)
+            self.queries[box] = query
+            self.standings[box] = Standing()
+        self.compositor.adopt(box)
+        self._subscribe(box, query, backlog)
+
+    def forget(self, box: int) -> None:
+        """Nothing waits for this query any more, and nothing will."""
+        for readers in self._readers.values():
+            if box in readers:
+                readers.remove(box)
+        self.compositor.forget(box)
+        self._inboxes[box] = Inbox()
+        self._show(box)
+
+    def _subscribe(self, box: int, query: Runnable, backlog: Iterable[Waiting]) -> None:
+        for stream in query.checked.reads:
+            self._readers.setdefault(stream, []).append(box)
+        for item in backlog:
+            self._inboxes[box].put(item)
+        self._show(box)
+
+    def between_jobs(self, box: int, make: Make) -> Future[bool]:
+        """As ``ask``, but waits until no job of this query is under way."""
+        answer: Future[bool] = Future()
+
+        def when_free(loop: Loop) -> None:
+            asked = _Asked(make, answer)
+            if box in self._in_job:
+                self._after_job.setdefault(box, []).append(asked)
+            else:
+                self._answer(asked, loop)
+
+        self.ask(when_free)
+        return answer
+
     # The loop's side
 
     @property
@@ -160,16 +278,19 @@ class SparkExecutor:
     def start(self, worker: int, plan: Plan, work: Work) -> list[int]:
         groups = [self._group(step) for step in plan.steps if self._state.pending[step.box]]
         self._busy += 1
-        self._monitor.decisions += 1
-        self._monitor.invoked(0, work)
-        self._workers[worker].orders.put(Order(plan, groups))
+        self.books.monitor.decisions += 1
+        self.books.monitor.invoked(0, work)
+        for group in groups:
+            self._in_job.update(group.boxes)
+        self._threads.submit(worker, Order(plan, groups))
         return [rider for group in groups for rider in group.boxes[1:]]
 
     def _group(self, step: Step) -> Group:
         """Takes what the step says for its query, and the same for those that ride along."""
         some = ceil(self._inboxes[step.box].tuples * step.fraction)
-        limit = some if step.limit is None else min(some, step.limit)
-        boxes, cell, tuples = self._compositor.group(step.box, max(1, limit))
+        limits = (some, step.limit, self.standings[step.box].limit)
+        limit = min(n for n in limits if n is not None)
+        boxes, cell, tuples = self.compositor.group(step.box, max(1, limit))
         taken: list[Waiting] = []
         for b in boxes:
             taken = self._inboxes[b].take(tuples)  # the same for all: they are at one place
@@ -189,8 +310,8 @@ class SparkExecutor:
         while event is not None:
             self._handle(event, loop)
             event = None if self._events.empty() else self._events.get()
-        self._sample()
-        self._monitor.scheduling_ns += time.perf_counter_ns() - began
+        self._sample(loop)
+        self.books.monitor.scheduling_ns += time.perf_counter_ns() - began
         if self._stopping.is_set():
             loop.idle.clear()  # nobody asks for work any more
             return self._busy > 0
@@ -202,22 +323,28 @@ class SparkExecutor:
         elif isinstance(event, _Ended):
             self._ended(event, loop)
         else:
-            try:
-                if event.make is not None:
-                    loop.changed(event.make(self._state), self.now_ns)
-                event.done.set_result(not any(self._state.pending) and not self._busy)
-            except Exception as error:
-                event.done.set_exception(error)
+            self._answer(event, loop)
+
+    def _answer(self, asked: _Asked, loop: Loop) -> None:
+        try:
+            change = None if asked.make is None else asked.make(loop)
+            if change is not None:
+                loop.changed(change, self.now_ns)
+            quiet = not self._busy and not any(self._state.pending)
+            retrying = any(s.state == "retrying" for s in self.standings)
+            asked.done.set_result(quiet and not retrying)
+        except Exception as error:
+            asked.done.set_exception(error)
 
     def _arrived(self, segment: Segment, loop: Loop) -> None:
-        if segment.seq < self._next_seq.get(segment.stream, 0):
+        if segment.seq < self.next_seq.get(segment.stream, 0):
             return  # a batch that came again after a crash: its tuples are counted already
-        self._next_seq[segment.stream] = segment.seq + 1
-        self._recorder.arrived(segment.stream, segment.arrival_ns - self.start_ns, segment.rows)
+        self.next_seq[segment.stream] = segment.seq + 1
+        self.books.arrived(segment)
         item = Waiting(segment.arrival_ns, segment.stream, segment.rows)
         for b in self._readers.get(segment.stream, ()):
             self._inboxes[b].put(item)
-            if self._queries[b].name not in self.failures:
+            if not self.standings[b].held:
                 self._show(b)
                 loop.arrived(b, segment.rows, self.now_ns)
 
@@ -233,104 +360,96 @@ class SparkExecutor:
             for box in group.boxes[len(ran_boxes) :]:
                 self._inboxes[box].put_back(group.taken)
                 if box in self.riding:
-                    self._compositor.alone.add(box)  # until it has run by itself
+                    self.compositor.alone.add(box)  # until it has run by itself
                     rides.append((box, 0))
         if event.failure is not None:
-            self._park(event.order.groups[len(event.ran)].boxes[0], event.failure)
-        for group in event.order.groups:
-            for box in group.boxes:
-                self._show(box)
+            failed = event.order.groups[len(event.ran)]
+            self._failed(failed.boxes[0], event.failure, sum(w.tuples for w in failed.taken))
+        boxes = [box for group in event.order.groups for box in group.boxes]
+        self._in_job.difference_update(boxes)
+        for box in boxes:
+            self._show(box)
         for box, cost_ns in rides:
             self.riding.discard(box)
             self._state.running[box] = False
             asked_ns -= cost_ns
         loop.completed(event.order.plan, event.worker, max(0, asked_ns), self.now_ns)
         for box, cost_ns in rides:
-            loop.policy.on_ride(box, cost_ns, self.now_ns)
+            loop.rode(box, cost_ns, self.now_ns)
+        for box in boxes:
+            self._settle(box, loop)
+
+    def _settle(self, box: int, loop: Loop) -> None:
+        """A job of this query has ended: what waited for that happens now."""
+        if self.standings[box].held:
+            self.hold(box, loop)
+        for asked in self._after_job.pop(box, ()):
+            self._answer(asked, loop)
 
     def _account(self, boxes: list[int], group: Group, ran: Ran) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
-        taken = group.taken
-        state, monitor, tuples = self._state, self._monitor, sum(w.tuples for w in taken)
-        left_ns = ran.committed_at_ns - self.start_ns
-        monitor.work_ns += ran.work_ns
-        monitor.call_ns += ran.commit_ns
-        cost_ns = ran.work_ns + ran.commit_ns
-        self._compositor.costs.learn(len(boxes), tuples, cost_ns)
-        self._compositor.trains.learn(group.cell[0], tuples, cost_ns)
+        names = [self.queries[b].name for b in boxes]
+        shares = self.books.job(names, boxes, group, ran, self.compositor)
         if len(boxes) == 1:
-            self._compositor.alone.discard(boxes[0])
-        shares = self._compositor.costs.shares(len(boxes), tuples, cost_ns)
-        for box, rows, share in zip(boxes, ran.rows, shares, strict=True):
-            for item in taken:
-                monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
-                self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
-            state.calls[box] += 1
-            state.tuples_in[box] += tuples
-            state.tuples_out[box] += rows
-            state.work_ns[box] += share
-            state.refine(box, tuples, rows, share)
-            name = self._queries[box].name
-            self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
+            self.compositor.alone.discard(boxes[0])
+        for box, name in zip(boxes, names, strict=True):
             if name in ran.undelivered:
-                self._park(box, ran.undelivered[name])
+                self.standings[box].behind = True
+                self._failed(box, ran.undelivered[name], 0)
+            else:
+                self.standings[box].succeeded()
         return shares
 
-    def _park(self, box: int, failure: Exception) -> None:
-        """A query that fails runs no more; what waits for it stays in the log."""
-        name = self._queries[box].name
-        said = (str(failure).strip() or "no message").splitlines()[0]
-        self.failures[name] = f"{type(failure).__name__}: {said}"
-        self._show(box)
+    def _failed(self, box: int, failure: Exception, taken: int) -> None:
+        """A query that fails is tried again, then parked; what waits for it stays in the log."""
+        # Where our own log would not take it, it is no fault of the query's.
+        ours = isinstance(failure, sqlite3.Error)
+        self.standings[box].failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
 
     def _show(self, box: int) -> None:
-        """Lets policies see what waits; a parked query shows nothing."""
+        """Lets policies see what waits; a query that is held shows nothing."""
         state, inbox = self._state, self._inboxes[box]
-        parked = self._queries[box].name in self.failures
-        state.pending[box] = 0 if parked else inbox.tuples
+        held = self.standings[box].held
+        state.pending[box] = 0 if held else inbox.tuples
         state.head_ns[box] = inbox.head_ns
-        state.arrival_sum_ns[box] = 0 if parked else inbox.arrival_sum_ns
+        state.arrival_sum_ns[box] = 0 if held else inbox.arrival_sum_ns
 
-    def _sample(self) -> None:
-        now = self.now_ns - self.start_ns
-        if now >= self._monitor.next_sample_ns:
-            self._monitor.sample(now, self._state)
-            self._tidy()
+    def _sample(self, loop: Loop) -> None:
+        monitor, now = self.books.monitor, self.now_ns - self.books.start_ns
+        if now < monitor.next_sample_ns:
+            return
+        monitor.sample(now, self._state)
+        self._hooks.tidy(loop)
+        self._threads.watch(self._hooks.cancel)
+        for box, standing in enumerate(self.standings):
+            due = standing.state == "retrying" and self.now_ns >= standing.retry_ns
+            if due and not standing.behind:
+                standing.state = "running"
+                self.release(box, loop)
 
     # The workers' side
 
-    def _work(self, worker: int, runner: JobRunner) -> None:
-        orders = self._workers[worker].orders
-        while (order := orders.get()) is not None:
-            began = time.perf_counter_ns()
-            ran: list[tuple[list[int], Ran]] = []
-            failure: Exception | None = None
-            try:
-                for group in order.groups:
-                    ran.append(self._run_group(runner, group))
-            except Exception as error:
-                failure = error
-            cost = time.perf_counter_ns() - began
-            self._events.put(_Ended(worker, order, ran, failure, cost))
+    def _tell_end(
+        self, worker: int, order: Order, ran: Done, failure: Exception | None, cost_ns: int
+    ) -> None:
+        self._events.put(_Ended(worker, order, ran, failure, cost_ns))
 
-    def _run_group(self, runner: JobRunner, group: Group) -> tuple[list[int], Ran]:
+    def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> tuple[list[int], Ran]:
         """The whole group as one job; if that fails, the query that was asked by itself."""
         try:
-            return group.boxes, self._run(runner, group.boxes, group)
+            return group.boxes, self._run(runner, group.boxes, group, ticket)
+        except JobTimeout:
+            raise
         except Exception:
-            if len(group.boxes) == 1:
+            if len(group.boxes) == 1 or ticket.cancelled:
                 raise
             asked = group.boxes[:1]
-            return asked, self._run(runner, asked, group._replace(cell=asked))
+            return asked, self._run(runner, asked, group._replace(cell=asked), ticket)
 
-    def _run(self, runner: JobRunner, boxes: list[int], group: Group) -> Ran:
-        cell = [self._queries[b] for b in group.cell]
-        return runner.run([self._queries[b] for b in boxes], group.taken, cell)
+    def _run(self, runner: JobRunner, boxes: list[int], group: Group, ticket: Ticket) -> Ran:
+        cell = [self.queries[b] for b in group.cell]
+        return runner.run([self.queries[b] for b in boxes], group.taken, cell, ticket.commit)
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
-        for worker in self._workers:
-            worker.orders.put(None)
-        for worker in self._workers:
-            if worker.thread is not None:
-                worker.thread.join()
+        self._threads.join()

@@ -21,6 +21,7 @@ from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.pipeline import StreamSpec
 from daybreak.spark.ingest import OnSegment
+from daybreak.spark.logspace import Room, Stopped
 from daybreak.spark.segments import SegmentStore
 
 FORMAT = "generator"
@@ -69,13 +70,19 @@ class GeneratorSource:
     """One stream filled by a thread of its own at the declared rate."""
 
     def __init__(
-        self, spec: StreamSpec, store: SegmentStore, on_segment: OnSegment, tick_s: float = 0.1
+        self,
+        spec: StreamSpec,
+        store: SegmentStore,
+        on_segment: OnSegment,
+        room: Room | None = None,
+        tick_s: float = 0.1,
     ) -> None:
         self.name = spec.name
         self._rows, self._seed, self._limit = _options(spec)
         self._arrivals = spec.arrivals or Arrivals(rate_per_s=100.0)
         self._store = store
         self._on_segment = on_segment
+        self._room = room or Room()
         self._tick_s = tick_s
         self._stop = threading.Event()
         self._thread = threading.Thread(
@@ -104,6 +111,8 @@ class GeneratorSource:
     def _run(self) -> None:
         try:
             self._generate()
+        except Stopped:
+            pass  # what it would have made comes with the next start
         except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
 
@@ -115,6 +124,7 @@ class GeneratorSource:
             due = first + rows_due(self._arrivals, time.monotonic() - began)
             due = due if self._limit is None else min(due, self._limit)
             if due > made:
+                self._room.wait(self._stop)
                 self._append(batch, made, due)
                 batch, made = batch + 1, due
             if self._limit is not None and made >= self._limit:

@@ -8,8 +8,10 @@ Spark repeats after a crash finds its segment and changes nothing.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,14 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import StreamSpec
+from daybreak.spark.deadletters import (
+    MALFORMED,
+    DeadLetters,
+    parted,
+    reads_malformed,
+    with_malformed,
+)
+from daybreak.spark.logspace import Room
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 
@@ -37,11 +47,16 @@ class StreamSource:
         rundir: RunDirectory,
         store: SegmentStore,
         on_segment: OnSegment,
+        dead: DeadLetters,
+        room: Room,
     ) -> None:
         self.name = spec.name
         self._spec = spec
         self._store = store
         self._on_segment = on_segment
+        self._dead = dead
+        self._room = room
+        self._stopping = threading.Event()
         self._checkpoint = rundir.checkpoint(spec.name)
         self._frame = read_stream(spark, spec, folder)
         self._query: StreamingQuery | None = None
@@ -56,12 +71,13 @@ class StreamSource:
         self._query = writer.start()
 
     def stop(self) -> None:
+        self._stopping.set()
         if self._query is not None:
             self._query.stop()
 
     def error(self) -> str | None:
         """Why the source has stopped by itself, or None while it is well."""
-        if self._query is None or self._query.isActive:
+        if self._query is None or self._stopping.is_set() or self._query.isActive:
             return None
         failure = self._query.exception()
         return str(failure) if failure is not None else None
@@ -69,10 +85,13 @@ class StreamSource:
     def drain(self) -> None:
         """Waits until everything that is there has been read (for bounded input)."""
         if self._query is not None and self._query.isActive:
-            self._query.processAllAvailable()
+            with suppress(PySparkException):  # error() tells
+                self._query.processAllAvailable()
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        table = frame.toArrow()
+        self._room.wait(self._stopping)
+        table, malformed = parted(frame.toArrow())
+        self._dead.keep(self.name, batch_id, malformed, time.time_ns())
         segment = self._store.append(
             self.name,
             self._checkpoint_id(),
@@ -107,9 +126,12 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
             raise ConfigError(place, f"path {path!r} does not exist", "create it, or correct it")
         path = str(full)
     try:
+        schema = spec.schema
+        if schema is not None and reads_malformed(spec.format, schema, options):
+            schema, options = with_malformed(schema, options)
         reader = spark.readStream.format(spec.format).options(**options)
-        if spec.schema is not None:
-            reader = reader.schema(spec.schema)
+        if schema is not None:
+            reader = reader.schema(schema)
         return reader.load(path) if path is not None else reader.load()
     except PySparkException as error:
         raise ConfigError(place, f"Spark refuses it: {_first_line(error)}", "correct it") from None
@@ -117,7 +139,8 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
 
 def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> StructType:
     """The columns of a stream, as declared or as its source has them."""
-    schema = read_stream(spark, spec, folder).schema
+    columns = read_stream(spark, spec, folder).schema
+    schema = StructType([f for f in columns.fields if f.name != MALFORMED])
     if spec.time is not None and spec.time not in schema.names:
         raise ConfigError(
             f"stream {spec.name!r}",

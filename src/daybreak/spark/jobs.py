@@ -30,6 +30,8 @@ from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
 
+#: Sets of queries whose common text is kept.
+MOST_COMPOSITES = 200
 #: Beyond so many rows a job is faster if the executors read them from a file.
 FEW_ROWS = 8000
 
@@ -104,18 +106,19 @@ class JobRunner:
         self._settler = settler
         self._scratch = scratch
         self._direct = Direct(self._session, schemas)
-        self._composites: dict[tuple[str, ...], _Compiled] = {}
+        self._composites: dict[tuple[tuple[str, str | None], ...], _Compiled] = {}
 
     def run(
         self,
         queries: Sequence[Runnable],
         taken: Sequence[Waiting],
         cell: Sequence[Runnable] = (),
+        may_commit: Callable[[], None] = lambda: None,
     ) -> Ran:
         """One job for queries that are at the same place of the same streams.
 
         ``cell``: the queries to compile together, of which these are some; left out: these.
-        Raises whatever Spark or a sink raised; then nothing has moved.
+        Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
         started = time.perf_counter_ns()
         tables, ranges = self._read(queries[0], taken)
@@ -124,6 +127,7 @@ class JobRunner:
         else:
             results = [self._compute(queries[0], tables)]
         computed = time.perf_counter_ns()
+        may_commit()
         committed_at, undelivered = self._commit(queries, results, ranges)
         return Ran(
             rows=tuple(result.num_rows for result in results),
@@ -160,6 +164,11 @@ class JobRunner:
             result = self._session.sql(query.checked.sql or "")
         return result.toArrow().cast(query.schema)
 
+    def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Runs a query over given rows, for its cost alone."""
+        rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
+        return self._compute(query, rows)
+
     def _compute_together(
         self,
         queries: Sequence[Runnable],
@@ -179,12 +188,14 @@ class JobRunner:
 
     def compile(self, cell: Sequence[Runnable]) -> _Compiled:
         """The composite of a cell, made once."""
-        names = tuple(q.name for q in cell)
-        if names not in self._composites:
+        key = tuple((q.name, q.checked.sql) for q in cell)  # a name may come back with other SQL
+        if key not in self._composites:
+            if len(self._composites) >= MOST_COMPOSITES:
+                self._composites.clear()
             composite = Composite([q.checked.parts for q in cell if q.checked.parts is not None])
             projection = self._direct.compile(composite.sql_beside, composite.stream)
-            self._composites[names] = _Compiled(composite, projection)
-        return self._composites[names]
+            self._composites[key] = _Compiled(composite, projection)
+        return self._composites[key]
 
     def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
         """The result for a few rows, without a job; None where it takes one."""

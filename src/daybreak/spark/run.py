@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.model.network import Network
+from daybreak.model.limits import Limits
+from daybreak.model.network import DEFAULT_CLASS, Network, Stream
 from daybreak.model.pipeline import QuerySpec, SinkSpec, StreamSpec
-from daybreak.policies.base import BasePolicy, Change
+from daybreak.model.qos import QoSGraph
+from daybreak.policies.base import BasePolicy
+from daybreak.runtime.admission import Verdict
+from daybreak.runtime.control import ControlServer
 from daybreak.runtime.live import Live, Snapshot
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.parts import Parts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
+from daybreak.spark.admission import Rates
+from daybreak.spark.books import Books
 from daybreak.spark.check import CheckedQuery
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.commands import handle
+from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.deadletters import DeadLetters
+from daybreak.spark.declared import MEMORY, from_json
+from daybreak.spark.executor import Hooks, SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.inbox import Waiting
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import Function, JobRunner, Runnable
+from daybreak.spark.keeper import Keeper, redeliver
+from daybreak.spark.logspace import LEAVE, Room, relieve
+from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Callback, MemorySink, Sink, make_sink, recover
+from daybreak.spark.sources import Source, Sources
+from daybreak.spark.standing import said
 from daybreak.version import __version__
 
-MEMORY = SinkSpec(format="memory")
-
-
-class Source(Protocol):
-    """What fills a stream."""
-
-    name: str
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def error(self) -> str | None: ...
-    def drain(self) -> None: ...
+LIMITS = Limits()
+#: What was recorded goes to disk this often.
+PART_S = 10.0
+COMMITS_KEPT_NS = 60 * 10**9
 
 
 @dataclass(frozen=True)
@@ -91,16 +100,24 @@ class Run:
         seed: int = 1,
         reset: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
+        limits: Limits = LIMITS,
     ) -> None:
         """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
         self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
         self.rundir = RunDirectory.open(run_dir, prepared.name)
-        self._sources: list[Source] = []
+        self.limits = limits
+        self.room = Room()
+        self.rates = Rates()
+        self.dead = DeadLetters(self.rundir.root / "dead")
+        self.sources = Sources(self._source, limits)
         self._stop_threads: list[Callable[[], None]] = []
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
-        self.changes: list[dict[str, object]] = []
+        self.policy = prepared.policy
+        #: Queries of an earlier start that are no longer declared.
+        self.forgotten: list[str] = []
+        self.operations = Operations(self)
         try:
             self._open(workers, seed, reset, rider_bound_s)
         except BaseException:
@@ -109,57 +126,122 @@ class Run:
             raise
 
     def _open(self, workers: int, seed: int, reset: tuple[str, ...], rider_bound_s: float) -> None:
-        prepared = self.prepared
-        self.rundir.name_jvm(_jvm_pid(prepared.spark))
+        self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
         self.log = CommitLog(self.rundir.state_db)
         self.store = SegmentStore(self.rundir, self.log)
+        self._recall()
+        prepared = self.prepared
         self.recovered = recover(self.log, self.sinks)
         self._register(reset)
         network = prepared.network
         self.state = SystemState(network, workers, rides=True)
         self._start_ns = time.time_ns()
-        self._monitor = Monitor(network)
+        self.monitor = Monitor(network)
         self._recorder = Recorder()
+        self._parts = Parts(self.rundir.record, self.limits.record_max_bytes)
+        self._taken_s = time.monotonic()
         self._live = Live(self.state, self._start_ns)
-        cursors = self.log.cursors()
+        self.cursors = self.log.cursors()
         self._settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self._settler.close)
-        runners = [
-            JobRunner(
-                prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler,
-                self.rundir.scratch / str(worker),
-            )
-            for worker in range(workers)
-        ]  # fmt: skip
-        self._stop_threads.extend(runner.close for runner in runners)
+        books = Books(self.state, self.monitor, self._recorder, self._live, self._start_ns)
         self.executor = SparkExecutor(
             self.state,
-            self._monitor,
-            self._recorder,
-            self._live,
+            books,
             [self._runnable(b.name) for b in network.boxes],
-            runners,
             self._backlog(),
             {s: self.store.end(s).seq for s in prepared.streams},
-            self._start_ns,
-            self._tidy,
+            Hooks(
+                self._new_runner,
+                prepared.spark.sparkContext.cancelJobsWithTag,
+                self._tidy,
+                self._give_up,
+            ),
+            self.limits,
             rider_bound_s,
         )
-        self._loop = Loop(self.state, prepared.policy, self.executor, seed)
+        self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
                 self._loop.arrived(b, pending, self._start_ns)
+        self._hold()
         self._stop_threads.append(self.executor.join)
         self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop", daemon=True)
         self._thread.start()
         self._stop_threads.append(self._end_loop)
-        self._start_sources()
+        self._stop_threads.append(self.sources.stop)
+        self.start_sources()
+        self._keeper = Keeper(
+            [
+                (0.2, self.sources.tend),
+                (0.2, self._redeliver),
+                (0.5, self._measure),
+                (PART_S, self._write_record),
+                (10.0, self._prune),
+            ]
+        )
+        self._stop_threads.append(self._keeper.stop)
+        self.control = ControlServer(self.rundir.root, partial(handle, self))
+        self._stop_threads.append(self.control.close)
+
+    def _recall(self) -> None:
+        """Queries that were registered while an earlier run went on are there again."""
+        for name, text in self.log.declarations().items():
+            if name in self.prepared.checked:
+                continue  # the pipeline declares it by now
+            spec = from_json(json.loads(text))
+            runnable = self.operations.prepare(spec)
+            reads = runnable.checked.reads
+            network = self.prepared.network.with_query(
+                *one_box(spec, reads), [Stream(name=s) for s in reads]
+            )
+            self.adopt(spec, runnable, network, sql_fingerprint(spec.sql or ""))
+
+    def adopt(self, spec: QuerySpec, runnable: Runnable, network: Network, mark: str) -> None:
+        """Makes one more query part of the application."""
+        name, known = spec.name, self.prepared
+        self.sinks[name] = runnable.sink
+        self.prepared = replace(
+            known,
+            network=network,
+            checked={**known.checked, name: runnable.checked},
+            specs={**known.specs, name: spec},
+            fingerprints={**known.fingerprints, name: mark},
+        )
+
+    def _new_runner(self, tag: str) -> JobRunner:
+        prepared = self.prepared
+        prepared.spark.sparkContext.addJobTag(tag)
+        return self._runner(tag, self.cursors)
+
+    def _runner(self, name: str, cursors: dict[tuple[str, str], Cursor]) -> JobRunner:
+        prepared = self.prepared
+        return JobRunner(
+            prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler,
+            self.rundir.scratch / name,
+        )  # fmt: skip
+
+    def _hold(self) -> None:
+        """Queries that were paused, and those whose sink will not take what they had committed."""
+        index = self.prepared.network.query_index
+        for name, failure in self.recovered.refused.items():
+            standing = self.executor.standings[index[name]]
+            standing.behind = True
+            standing.failed(said(failure), 0, self.limits, time.time_ns())
+            self.executor.hold(index[name], self._loop)
+        for name in self.log.paused():
+            self.executor.standings[index[name]].state = "paused"
+            self.executor.hold(index[name], self._loop)
 
     def _register(self, reset: tuple[str, ...]) -> None:
         for name in reset:
             if name not in self.prepared.checked:
                 remedy = suggestion(name, self.prepared.checked)
                 raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
+        for name in self.log.queries():
+            if name not in self.prepared.checked:
+                self.log.drop_query(name)  # its place would keep every segment for ever
+                self.forgotten.append(name)
         for name, checked in self.prepared.checked.items():
             self.log.register_query(
                 name,
@@ -186,23 +268,19 @@ class Run:
             found[name] = sorted(waiting, key=lambda w: w.arrival_ns)
         return found
 
-    def _start_sources(self) -> None:
-        prepared = self.prepared
-        read = {s for c in prepared.checked.values() for s in c.reads}
-        for name, spec in prepared.streams.items():
-            if name not in read:
-                continue
-            source: Source
-            if spec.format == GENERATOR:
-                source = GeneratorSource(spec, self.store, self._on_segment)
-            else:
-                source = StreamSource(
-                    prepared.spark, spec, prepared.folder, self.rundir, self.store,
-                    self._on_segment,
-                )  # fmt: skip
-            source.start()
-            self._sources.append(source)
-            self._stop_threads.append(source.stop)
+    def start_sources(self) -> None:
+        """Starts what fills the streams that are read and not yet filled."""
+        read = {s for c in self.prepared.checked.values() for s in c.reads}
+        self.sources.start(name for name in self.prepared.streams if name in read)
+
+    def _source(self, name: str) -> Source:
+        prepared, spec = self.prepared, self.prepared.streams[name]
+        if spec.format == GENERATOR:
+            return GeneratorSource(spec, self.store, self._on_segment, self.room)
+        return StreamSource(
+            prepared.spark, spec, prepared.folder, self.rundir, self.store, self._on_segment,
+            self.dead, self.room,
+        )  # fmt: skip
 
     def _end_loop(self) -> None:
         self.executor.stop()
@@ -222,54 +300,131 @@ class Run:
         except BaseException as error:  # told to whoever waits or stops
             self._failure = error
 
-    def _tidy(self) -> None:
-        """Removes segments that every query has passed."""
+    def _tidy(self, loop: Loop) -> None:
+        """Removes segments that every query has passed, and makes room if the log is full."""
+        self._remove_passed()
+        over = self.store.held_bytes() - self.limits.log_max_bytes
+        if over > 0:
+            relieve(self, over + round((1 - LEAVE) * self.limits.log_max_bytes), loop)
+            self._remove_passed()
+        self.room.full = self.store.held_bytes() > self.limits.log_max_bytes
+        if time.monotonic() - self._taken_s >= PART_S:
+            self._take()
+
+    def _take(self) -> None:
+        """Hands what was recorded to the keeper; on the loop's thread, or after it."""
+        self._taken_s = time.monotonic()
+        self._parts.add({**self.monitor.take(), **self._recorder.take()})
+
+    def _write_record(self) -> None:
+        self._parts.write()
+        self._head().save_head(self.rundir.record)
+
+    def _head(self) -> RunReport:
+        end_ns = time.time_ns() - self._start_ns
+        return self.monitor.head(self.state, end_ns, self.executor.workers + 1, self._manifest())
+
+    def _prune(self) -> None:
+        """Forgets commits that are over and done with."""
+        self.log.prune(time.time_ns() - COMMITS_KEPT_NS)
+        self.log.checkpoint()
+
+    def _remove_passed(self) -> None:
         for stream in self.prepared.streams:
-            low = self.log.low_water(stream)
-            if low is not None:
-                self.store.remove_below(stream, low)
+            unread = Cursor(self.executor.next_seq.get(stream, 0), 0)
+            self.store.remove_below(stream, self.log.low_water(stream) or unread)
+
+    def _give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
+        moves = []
+        for stream, rows in lost.items():
+            old = self.cursors[query.name, stream]
+            new = self.store.after(stream, old, rows)
+            moves.append((CursorMove(query.name, stream, old, new), rows))
+        self.log.give_up(why, moves)
+        for move, _ in moves:
+            self.cursors[move.query, move.stream] = move.new
+
+    def _measure(self) -> None:
+        self.rates.note(self.executor.books.arrived_rows)
+
+    def trial_runner(self) -> JobRunner:
+        """Runs queries that are not registered, for their cost."""
+        return self._runner("trial", {})
+
+    def _redeliver(self) -> None:
+        redeliver(self.executor, self.log, self.sinks, self._settler)
 
     # What a user does
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Takes effect at the next schedule."""
-        index = self._index(self.prepared.network.class_index, "class", cls)
-        if not priority > 0:
-            raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
-
-        def make(state: SystemState) -> Change:
-            state.class_priority[index] = float(priority)
-            return Change("class-priority", index)
-
-        self._ask(make, what="class-priority", subject=cls, value=priority)
+        self.operations.change_class_priority(cls, priority)
 
     def assign_class(self, query: str, cls: str) -> None:
         """Moves a query to another class."""
-        subject = self._index(self.prepared.network.query_index, "query", query)
-        index = self._index(self.prepared.network.class_index, "class", cls)
-
-        def make(state: SystemState) -> Change:
-            state.query_class[subject] = index
-            return Change("query-class", subject)
-
-        self._ask(make, what="query-class", subject=query, value=cls)
+        self.operations.assign_class(query, cls)
 
     def set_weight(self, query: str, weight: float) -> None:
         """Changes a query's freshness weight."""
-        subject = self._index(self.prepared.network.query_index, "query", query)
-        if not 0 < weight <= 1:
-            raise ConfigError(f"query {query!r}", f"weight {weight}", "give one in (0, 1]")
+        self.operations.set_weight(query, weight)
 
-        def make(state: SystemState) -> Change:
-            state.query_weight[subject] = weight
-            return Change("weight", subject)
+    def set_policy(self, policy: str | BasePolicy) -> None:
+        """Goes on under another policy; jobs under way end as they are."""
+        self.operations.set_policy(policy)
 
-        self._ask(make, what="weight", subject=query, value=weight)
+    def pause(self, query: str) -> None:
+        """Starts no further job of a query; what arrives waits. Lasts beyond a restart."""
+        self.operations.pause(query)
+
+    def resume(self, query: str, *, skip: bool = False) -> int:
+        """Ends a pause, or gives a parked query another chance.
+
+        ``skip`` first gives up the rows it failed on, for ever; returns how many.
+        """
+        return self.operations.resume(query, skip=skip)
+
+    def drop(self, query: str) -> None:
+        """Forgets a query and its place in the streams; what it delivered stays."""
+        self.operations.drop(query)
+
+    def register(
+        self,
+        name: str,
+        sql: str,
+        *,
+        cls: str = DEFAULT_CLASS,
+        qos: QoSGraph | None = None,
+        weight: float = 1.0,
+        sink: SinkSpec | None = None,
+        on_full: Literal["skip", "block"] | None = None,
+        start: Start = "next",
+        force: bool = False,
+    ) -> Verdict:
+        """Adds a query while it runs; it is there again after a restart.
+
+        It begins with the next segment, or with ``start="earliest"`` at the oldest one kept.
+        ``ConfigError`` if there is no capacity for it, unless ``force``.
+        """
+        spec = QuerySpec(
+            name=name, cls=cls, qos=qos, weight=weight, sql=sql, sink=sink or MEMORY,
+            on_full=on_full, place=f"query {name!r}",
+        )  # fmt: skip
+        return self.operations.register(spec, start, force=force)
+
+    @property
+    def changes(self) -> list[dict[str, object]]:
+        """What was changed since the start, in order."""
+        return self.operations.changes
+
+    @property
+    def elapsed_s(self) -> float:
+        return (time.time_ns() - self._start_ns) / 1e9
 
     def rows(self, query: str) -> pa.Table | None:
         """What a query with a memory sink has given so far."""
-        self._index(self.prepared.network.query_index, "query", query)
-        sink = self.sinks[query]
+        sink = self.sinks.get(query)
+        if sink is None:
+            raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, self.sinks))
         if not isinstance(sink, MemorySink):
             raise ConfigError(f"query {query!r}", "has no memory sink", "read its sink instead")
         return sink.table()
@@ -281,7 +436,12 @@ class Run:
     @property
     def failures(self) -> dict[str, str]:
         """Queries that failed, with why; the others go on."""
-        return dict(self.executor.failures)
+        return self.executor.failures
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """What housekeeping could not do lately, and will try again."""
+        return dict(self._keeper.troubles)
 
     def healthy(self) -> None:
         """Raises if a source or the scheduler itself has died."""
@@ -293,10 +453,7 @@ class Run:
                 f"results cannot be made durable: {self._settler.failure}",
                 "see to the disk and start again; nothing is lost",
             )
-        for source in self._sources:
-            why = source.error()
-            if why is not None:
-                raise ConfigError(f"stream {source.name!r}", f"its source failed: {why}", "mend it")
+        self.sources.check()
 
     def wait(self, seconds: float, every_s: float = 0.1) -> None:
         """Lets it run for so long; raises if it cannot go on."""
@@ -308,8 +465,7 @@ class Run:
     def drain(self, timeout_s: float = 600.0) -> None:
         """Waits until bounded input has been read and every query has answered all of it."""
         until = time.monotonic() + timeout_s
-        for source in self._sources:
-            source.drain()
+        self.sources.drain()
         while not self.executor.ask().result(timeout=timeout_s):
             self.healthy()
             if time.monotonic() > until:
@@ -323,12 +479,12 @@ class Run:
         if self._report is not None:
             return self._report
         self._end_threads()
-        end_ns = time.time_ns() - self._start_ns
-        self._report = self._monitor.report(
-            self.state, end_ns, self.executor.workers + 1, self._manifest()
-        )
-        self._report.save(self.rundir.record)
-        self._recorder.save(self.rundir.record)
+        head = self._head()
+        self.monitor.sample(head.spent.wall_ns, self.state)
+        self._take()
+        self._parts.write()
+        head.save_head(self.rundir.record)
+        self._report = RunReport.load(self.rundir.record)
         self.log.close()
         self.rundir.close()
         return self._report
@@ -350,14 +506,8 @@ class Run:
         if error is None and self._failure is not None:
             raise self._failure
 
-    def _ask(self, make: Callable[[SystemState], Change], **about: object) -> None:
-        self.healthy()
-        self.executor.ask(make).result(timeout=30)
-        at_s = (time.time_ns() - self._start_ns) / 1e9
-        self.changes.append({"at_s": round(at_s, 3), **about})
-
     def _manifest(self) -> dict[str, object]:
-        policy = self.prepared.policy
+        policy = self.policy
         return {
             "daybreak": __version__,
             "world": "spark",
@@ -369,13 +519,10 @@ class Run:
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "changes": self.changes,
             "failures": self.failures,
+            "lost": self.log.losses(),
+            "record_parts_dropped": self._parts.dropped,
+            "dead_letters": {s: n for s in self.prepared.streams if (n := self.dead.count(s))},
         }
-
-    @staticmethod
-    def _index(known: Mapping[str, int], what: str, name: str) -> int:
-        if name not in known:
-            raise ConfigError(f"{what} {name!r}", "is not declared", suggestion(name, known))
-        return known[name]
 
 
 def _jvm_pid(spark: SparkSession) -> int:

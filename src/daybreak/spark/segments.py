@@ -147,6 +147,22 @@ class SegmentStore:
         skipped = {cursor.seq: cursor.row}
         return [(s.arrival_ns, s.rows - skipped.get(s.seq, 0)) for s in kept]
 
+    def after(self, stream: str, start: Cursor, rows: int) -> Cursor:
+        """The cursor so many rows after ``start``, at most the end."""
+        at = start
+        for segment in self._from(stream, start):
+            if rows <= 0:
+                break
+            part = min(rows, segment.rows - at.row)
+            rows -= part
+            at = _after(segment, at.row + part)
+        return at
+
+    def held_bytes(self) -> int:
+        """What all segments take."""
+        with self._guard:
+            return sum(s.bytes for kept in self._streams.values() for s in kept)
+
     def table(self, segment: Segment) -> pa.Table:
         """All rows of one segment, from memory or from its file."""
         with self._guard:

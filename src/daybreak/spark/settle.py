@@ -7,6 +7,7 @@ matters only for letting the log forget the file's content. So nobody waits for 
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Mapping
@@ -42,10 +43,19 @@ class Settler:
         while more:
             files, more = self._gather()
             try:
-                settle(self._log, self._sinks, files)
+                while not self._settled(files) and more:
+                    time.sleep(GATHER_S)
             except Exception as error:  # what is not marked is delivered at the next start
                 self.failure = error
                 return
+
+    def _settled(self, files: list[CommittedFile]) -> bool:
+        """False if the log has no room to note it: then it may have later."""
+        try:
+            settle(self._log, self._sinks, files)
+        except sqlite3.OperationalError:
+            return False
+        return True
 
     def _gather(self) -> tuple[list[CommittedFile], bool]:
         """Waits for a file and collects what comes soon after; False with the last of them."""

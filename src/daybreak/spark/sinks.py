@@ -210,6 +210,8 @@ class Recovery:
     taken: list[CommittedFile] = field(default_factory=list)
     #: Committed for a query that has no sink here any more; kept where they are.
     orphaned: list[CommittedFile] = field(default_factory=list)
+    #: Queries whose sink would not take a committed file, with why; tried again later.
+    refused: dict[str, Exception] = field(default_factory=dict)
     #: Staged, never committed: their rows are read again.
     removed: list[Path] = field(default_factory=list)
 
@@ -220,16 +222,24 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
     Call it before the first job. Only files of this log's own jobs are ever deleted.
     """
     outcome = Recovery()
+    waiting: set[Path] = set()
     for file in log.undelivered():
         sink = sinks.get(file.query)
         if sink is None:
             outcome.orphaned.append(file)
             continue
-        if log.rebooted:
-            sink.restore(file)
-        (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
+        if file.query in outcome.refused:
+            waiting.add(file.path)  # after those before it
+            continue
+        try:
+            if log.rebooted:
+                sink.restore(file)
+            (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
+        except Exception as error:
+            outcome.refused[file.query] = error
+            waiting.add(file.path)
     settle(log, sinks, outcome.delivered + outcome.taken)
-    listed = {file.path for file in outcome.orphaned}
+    listed = waiting | {file.path for file in outcome.orphaned}
     for sink in sinks.values():
         for path in sink.staged():
             if path.name.startswith(f"{log.id}-") and path not in listed:

@@ -1,0 +1,101 @@
+"""A run's record on disk while it runs: series in parts, of bounded size, oldest first to go.
+
+A series is a folder such as ``outputs.parquet`` with numbered Parquet files; whoever reads Parquet
+reads the folder as one table. Small parts are put together now and then, so there are never many.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: More parts than this in one series are put together.
+MOST_PARTS = 60
+#: Parts above this size stay as they are.
+LARGE_BYTES = 2**23
+#: Tables that wait to be written, at most: beyond, the oldest is given up.
+MOST_WAITING = 60
+
+
+class Parts:
+    """The series of one run. ``add`` by one thread, ``write`` by one other."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Removes the report and the series that an earlier run left."""
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MOST_WAITING)
+        self._next: dict[str, int] = {}
+        #: Parts that were removed to make room for newer ones.
+        self.dropped = 0
+        (folder / "report.json").unlink(missing_ok=True)
+        for series in folder.glob("*.parquet"):
+            _remove(series)
+
+    def add(self, tables: Mapping[str, Any]) -> None:
+        """Hands over one part of each series, an Arrow table by the series' name."""
+        self._waiting.append(tables)
+
+    def write(self) -> None:
+        """Writes what waits; what cannot be written waits on."""
+        while self._waiting:
+            tables = self._waiting[0]
+            for name, table in tables.items():
+                if table.num_rows or name not in self._next:
+                    self._write(name, table)
+            self._waiting.popleft()
+        for name in self._next:
+            self._join_small(name)
+        self._make_room()
+
+    def _write(self, name: str, table: Any) -> None:
+        import pyarrow.parquet as pq
+
+        series = self.folder / name
+        series.mkdir(parents=True, exist_ok=True)
+        number = self._next.get(name, 0)
+        partial = series / f".{number:08d}.partial"
+        pq.write_table(table, partial)
+        partial.replace(series / f"{number:08d}.parquet")
+        self._next[name] = number + 1
+
+    def _join_small(self, name: str) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        parts = self._parts(name)
+        small = [p for p in parts if p.stat().st_size < LARGE_BYTES]
+        if len(parts) <= MOST_PARTS or len(small) < 2:
+            return
+        tables = [pq.read_table(p, partitioning=None) for p in small]
+        joined = pa.concat_tables([t.unify_dictionaries() for t in tables])
+        # Removed first: after a crash a stretch may be missing, but nothing counts twice.
+        for part in small:
+            part.unlink()
+        self._write(name, joined)
+
+    def _make_room(self) -> None:
+        sizes = {p: p.stat().st_size for name in self._next for p in self._parts(name)}
+        over = sum(sizes.values()) - self._max_bytes
+        for part in sorted(sizes, key=lambda p: (p.name, p.parent.name)):
+            if over <= 0:
+                break
+            if part == self._parts(part.parent.name)[-1]:
+                continue  # of every series something stays
+            over -= sizes[part]
+            part.unlink()
+            self.dropped += 1
+
+    def _parts(self, name: str) -> list[Path]:
+        return sorted((self.folder / name).glob("*.parquet"))
+
+
+def _remove(series: Path) -> None:
+    if series.is_dir():
+        for part in series.iterdir():
+            part.unlink()
+        series.rmdir()
+    else:
+        series.unlink()

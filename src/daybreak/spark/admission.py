@@ -1,0 +1,149 @@
+"""What a query would cost here, and what all cost now, for admission control.
+
+Jobs have a large fixed cost, so workers that are busy all the time are not overloaded: fewer and
+larger jobs do the same work. Load is therefore counted at a stated pace: every group of queries
+that runs together, and every query that runs alone, once per ``PACE_S``, each time over all that
+arrived since. Costs are those the engine has measured; a query that cannot run with others is
+tried on the newest segment first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from daybreak.model.errors import ConfigError
+from daybreak.runtime.admission import Verdict, judge
+from daybreak.spark.standing import said
+
+if TYPE_CHECKING:
+    from daybreak.spark.jobs import Runnable
+    from daybreak.spark.run import Run
+
+PACE_S = 1.0
+#: Rows of a trial, at most.
+TRIAL_ROWS = 10_000
+TRIAL_S = 30.0
+
+
+def admit(run: Run, runnable: Runnable, cls: str) -> Verdict:
+    """Judges a query that is not registered yet."""
+    network, state = run.prepared.network, run.state
+    priorities = {c.name: state.class_priority[i] for i, c in enumerate(network.classes)}
+    added = added_load(run, runnable, cls)
+    return judge(priorities, class_loads(run), cls, added, run.limits.admit_load)
+
+
+def class_loads(run: Run) -> dict[str, float]:
+    """The share of the workers' time that each class asks for at the stated pace."""
+    network, costs = run.prepared.network, run.executor.compositor.costs
+    loads = {c.name: 0.0 for c in network.classes}
+    groups: dict[tuple[str, str], int] = {}
+    for q, query in enumerate(run.executor.queries):
+        if run.executor.standings[q].held:
+            continue
+        cls = network.classes[run.state.query_class[q]].name
+        if query.checked.parts is not None:
+            key = (cls, query.checked.parts.stream)
+            groups[key] = groups.get(key, 0) + 1
+        else:
+            tuples = sum(_rows_per_pace(run, s) for s in query.checked.reads)
+            measured_ns = run.state.cost_ns[q] * tuples if run.state.calls[q] else 0.0
+            loads[cls] += _share(run, max(measured_ns, costs.solo_ns(0)) if tuples else 0.0)
+    for (cls, stream), members in groups.items():
+        tuples = _rows_per_pace(run, stream)
+        if tuples:
+            job_ns = costs.solo_ns(tuples) + (members - 1) * costs.margin_ns(tuples)
+            loads[cls] += _share(run, job_ns)
+    return loads
+
+
+def added_load(run: Run, runnable: Runnable, cls: str) -> float:
+    """What one more query asks for: a margin if it can ride along, else jobs of its own."""
+    costs, parts = run.executor.compositor.costs, runnable.checked.parts
+    tuples = sum(_rows_per_pace(run, s) for s in runnable.checked.reads)
+    if not tuples:
+        return 0.0
+    if parts is None:
+        return _share(run, max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
+    index = run.prepared.network.class_index[cls]
+    company = any(
+        q.checked.parts is not None
+        and q.checked.parts.stream == parts.stream
+        and run.state.query_class[b] == index
+        and not run.executor.standings[b].held
+        for b, q in enumerate(run.executor.queries)
+    )
+    return _share(run, costs.margin_ns(tuples) if company else costs.solo_ns(tuples))
+
+
+def _share(run: Run, job_ns: float) -> float:
+    return job_ns / (PACE_S * 1e9) / run.executor.workers
+
+
+def _rows_per_pace(run: Run, stream: str) -> int:
+    return round(run.rates.per_s(stream) * PACE_S)
+
+
+def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
+    """The time of a job over so many tuples: the query is run twice on what arrived last."""
+    tables: dict[str, pa.Table] = {}
+    for stream in runnable.checked.reads:
+        kept = run.store.segments(stream)
+        if not kept:
+            return 0.0
+        newest = run.store.table(kept[-1])
+        tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
+    took_ns = _timed_ns(run, runnable, tables)
+    fixed_ns = min(run.executor.compositor.costs.solo_ns(0), took_ns)
+    rows: int = max(1, sum(t.num_rows for t in tables.values()))
+    return fixed_ns + (took_ns - fixed_ns) / rows * tuples
+
+
+def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> int:
+    context = run.prepared.spark.sparkContext
+    tag = f"daybreak-trial-{token_hex(4)}"
+    patience_s = min(run.limits.job_timeout_s, TRIAL_S)
+    timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
+    context.addJobTag(tag)
+    timer.start()
+    try:
+        runner = run.trial_runner()
+        runner.trial(runnable, tables)  # the first time Spark compiles
+        began = time.perf_counter_ns()
+        runner.trial(runnable, tables)
+        return time.perf_counter_ns() - began
+    except Exception as error:
+        raise ConfigError(
+            f"query {runnable.name!r}",
+            f"fails on the newest rows, or takes longer than {patience_s:g} s ({said(error)})",
+            "correct it",
+        ) from error
+    finally:
+        timer.cancel()
+        context.removeJobTag(tag)
+
+
+class Rates:
+    """How many rows of each stream arrive per second, over the last while."""
+
+    def __init__(self, over_s: float = 10.0) -> None:
+        self._over_s = over_s
+        self._seen: list[tuple[float, dict[str, int]]] = [(time.monotonic(), {})]
+
+    def note(self, arrived_rows: dict[str, int]) -> None:
+        """Called now and then with how many rows have arrived so far."""
+        now = time.monotonic()
+        self._seen.append((now, dict(arrived_rows)))
+        while len(self._seen) > 2 and self._seen[1][0] < now - self._over_s:
+            self._seen.pop(0)
+
+    def per_s(self, stream: str) -> float:
+        (began, first), (ended, last) = self._seen[0], self._seen[-1]
+        span_s = ended - began
+        return (last.get(stream, 0) - first.get(stream, 0)) / span_s if span_s > 0 else 0.0

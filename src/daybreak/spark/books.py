@@ -1,0 +1,60 @@
+"""Books a job on its queries: response times, costs, estimates, the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daybreak.runtime.live import Live
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
+from daybreak.runtime.state import SystemState
+from daybreak.spark.compositor import Compositor
+from daybreak.spark.jobs import Ran
+from daybreak.spark.segments import Segment
+from daybreak.spark.workers import Group
+
+
+class Books:
+    """Everything that is counted. Used by the loop's thread alone."""
+
+    def __init__(
+        self, state: SystemState, monitor: Monitor, recorder: Recorder, live: Live, start_ns: int
+    ) -> None:
+        self.monitor = monitor
+        self._state = state
+        self._recorder = recorder
+        self._live = live
+        self.start_ns = start_ns
+        #: Rows that arrived so far, by stream.
+        self.arrived_rows: dict[str, int] = {}
+
+    def arrived(self, segment: Segment) -> None:
+        at_ns = segment.arrival_ns - self.start_ns
+        self._recorder.arrived(segment.stream, at_ns, segment.rows)
+        before = self.arrived_rows.get(segment.stream, 0)
+        self.arrived_rows[segment.stream] = before + segment.rows
+
+    def job(
+        self, names: Sequence[str], boxes: list[int], group: Group, ran: Ran, learner: Compositor
+    ) -> list[int]:
+        """Books a job on its queries; returns what each of them cost."""
+        taken, costs = group.taken, learner.costs
+        state, monitor, tuples = self._state, self.monitor, sum(w.tuples for w in taken)
+        left_ns = ran.committed_at_ns - self.start_ns
+        monitor.work_ns += ran.work_ns
+        monitor.call_ns += ran.commit_ns
+        cost_ns = ran.work_ns + ran.commit_ns
+        costs.learn(len(boxes), tuples, cost_ns)
+        learner.trains.learn(group.cell[0], tuples, cost_ns)
+        shares = costs.shares(len(boxes), tuples, cost_ns)
+        for name, box, rows, share in zip(names, boxes, ran.rows, shares, strict=True):
+            for item in taken:
+                monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
+                self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
+            state.calls[box] += 1
+            state.tuples_in[box] += tuples
+            state.tuples_out[box] += rows
+            state.work_ns[box] += share
+            state.refine(box, tuples, rows, share)
+            self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
+        return shares

@@ -1,0 +1,100 @@
+"""A full log: what lagging queries declared happens, so that one of them never holds up all.
+
+Beyond ``log.max_bytes`` a query with ``on_full = "skip"`` loses its oldest rows: its cursor jumps
+and the lost range is recorded. One with ``"block"`` keeps its place, and the sources wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from daybreak.runtime.loop import Loop
+from daybreak.spark.commitlog import Cursor
+from daybreak.spark.segments import Segment
+
+if TYPE_CHECKING:
+    from daybreak.spark.run import Run
+
+#: After skipping this share of the log is full, so that it is not full again at once.
+LEAVE = 0.8
+_POLL_S = 0.05
+
+
+class Stopped(Exception):
+    """A source was stopped while it waited for room."""
+
+
+class Room:
+    """Whether sources may go on. Set by the loop's thread, waited for by the sources'."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def wait(self, stopping: threading.Event) -> None:
+        """Returns when there is room; raises ``Stopped`` if the source is told to stop.
+
+        Polls: a StreamingQuery's stop() does not return while its batch waits.
+        """
+        while self.full:
+            if stopping.wait(_POLL_S):
+                raise Stopped
+
+
+def cuts(segments: Iterable[Segment], to_free_bytes: int) -> dict[str, Cursor]:
+    """Up to where each stream must be given up to free so much, oldest segments first."""
+    cut: dict[str, Cursor] = {}
+    for segment in sorted(segments, key=lambda s: (s.arrival_ns, s.stream, s.seq)):
+        if to_free_bytes <= 0:
+            break
+        to_free_bytes -= segment.bytes
+        cut[segment.stream] = Cursor(segment.seq + 1, 0)
+    return cut
+
+
+def blocks(run: Run, query: int) -> bool:
+    """Whether a query rather slows the sources down than loses rows."""
+    declared = run.prepared.specs[run.executor.queries[query].name].on_full
+    if declared is not None:
+        return declared == "block"
+    priorities = run.state.class_priority
+    return priorities[run.state.query_class[query]] == max(priorities)
+
+
+def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
+    """Lets lagging queries that may skip do so. On the loop's thread."""
+    kept = {stream: run.store.segments(stream) for stream in run.prepared.streams}
+    cut = cuts((s for segments in kept.values() for s in segments), to_free_bytes)
+    for q, query in enumerate(run.executor.queries):
+        if run.executor.standings[q].state == "dropped" or run.executor.in_job(q):
+            continue
+        needed = {
+            stream: rows_before(kept[stream], run.cursors[query.name, stream], cut[stream])
+            for stream in query.checked.reads
+            if stream in cut and run.cursors[query.name, stream] < cut[stream]
+        }
+        if any(needed.values()) and not blocks(run, q):
+            run.executor.skip(q, needed, "full", loop)
+
+
+def rows_before(segments: Iterable[Segment], start: Cursor, end: Cursor) -> int:
+    """Rows from ``start`` up to, and without, ``end``."""
+    inside = [s for s in segments if start.seq <= s.seq < end.seq]
+    return sum(s.rows for s in inside) - (start.row if inside and start.seq < end.seq else 0)
+
+
+def prefix(waiting: Iterable[tuple[str, int]], needed: Mapping[str, int]) -> int:
+    """The shortest prefix of a queue that holds so many tuples of each stream."""
+    left = {stream: n for stream, n in needed.items() if n > 0}
+    taken = 0
+    for stream, tuples in waiting:
+        if not left:
+            break
+        part = min(tuples, left[stream]) if left.keys() == {stream} else tuples
+        taken += part
+        if stream in left:
+            left[stream] -= part
+            if left[stream] <= 0:
+                del left[stream]
+    return taken

@@ -1,0 +1,343 @@
+"""What an operator does to a running application, each between two scheduling decisions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from hashlib import blake2b
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal
+
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.network import Box, Query, Stream
+from daybreak.model.pipeline import QuerySpec
+from daybreak.policies.base import BasePolicy, Change
+from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.runtime.admission import Verdict
+from daybreak.runtime.loop import Loop
+from daybreak.spark.admission import admit
+from daybreak.spark.check import CheckedQuery, Checker
+from daybreak.spark.commitlog import Cursor
+from daybreak.spark.declared import as_json
+from daybreak.spark.inbox import Waiting
+from daybreak.spark.jobs import Runnable
+from daybreak.spark.sinks import make_sink
+
+if TYPE_CHECKING:
+    from daybreak.spark.run import Run
+
+#: An operator's change has to wait for a job at most.
+PATIENCE_S = 120.0
+Start = Literal["next", "earliest"]
+
+
+def fingerprint(text: str) -> str:
+    """Changes when the meaning of a query may have."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def sql_fingerprint(sql: str) -> str:
+    return fingerprint(" ".join(sql.split()))
+
+
+def one_box(spec: QuerySpec, reads: tuple[str, ...]) -> tuple[Box, Query]:
+    """On Spark a query is one box."""
+    return Box(name=spec.name, inputs=reads, kind="filter"), Query(
+        name=spec.name, output=spec.name, cls=spec.cls, qos=spec.qos, weight=spec.weight
+    )
+
+
+def usable_on_spark(policy: BasePolicy) -> BasePolicy:
+    """The policy itself; ``ConfigError`` if it makes no sense where a query is one box."""
+    if not policy.on_spark:
+        usable = [name for name, p in all_policies().items() if p.on_spark]
+        raise ConfigError(
+            f"policy {policy.name!r}",
+            "makes no sense on Spark, where a query is one box",
+            f"choose from {', '.join(usable)}",
+        )
+    return policy
+
+
+class Operations:
+    """The operator's side of a ``Run``. Methods may be called from any thread, and wait."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        #: Everything that was changed, in order, for the report.
+        self.changes: list[dict[str, object]] = []
+
+    def change_class_priority(self, cls: str, priority: float) -> None:
+        index = self._class(cls)
+        if not (isfinite(priority) and priority > 0):
+            raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
+
+        def make(loop: Loop) -> Change:
+            loop.state.class_priority[index] = float(priority)
+            return Change("class-priority", index)
+
+        self._ask(make, what="class-priority", subject=cls, value=priority)
+
+    def assign_class(self, query: str, cls: str) -> None:
+        subject, index = self._query(query), self._class(cls)
+
+        def make(loop: Loop) -> Change:
+            loop.state.query_class[subject] = index
+            return Change("query-class", subject)
+
+        self._ask(make, what="query-class", subject=query, value=cls)
+
+    def set_weight(self, query: str, weight: float) -> None:
+        subject = self._query(query)
+        if not 0 < weight <= 1:
+            raise ConfigError(f"query {query!r}", f"weight {weight}", "give one in (0, 1]")
+
+        def make(loop: Loop) -> Change:
+            loop.state.query_weight[subject] = weight
+            return Change("weight", subject)
+
+        self._ask(make, what="weight", subject=query, value=weight)
+
+    def set_policy(self, policy: str | BasePolicy, seed: int = 1) -> None:
+        chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
+        usable_on_spark(chosen)
+
+        def make(loop: Loop) -> None:
+            loop.switch(chosen, seed, time.time_ns())
+            self._run.policy = chosen
+
+        self._ask(make, what="policy", subject=chosen.name, value=dict(chosen.settings()))
+
+    def pause(self, query: str) -> None:
+        box, executor = self._query(query), self._run.executor
+
+        def make(loop: Loop) -> Change:
+            standing = executor.standings[box]
+            standing.state = "paused"
+            self._run.log.set_paused(query, paused=True)
+            executor.hold(box, loop)
+            return Change("paused", box)
+
+        self._ask(make, what="paused", subject=query)
+
+    def resume(self, query: str, *, skip: bool = False) -> int:
+        """Whatever held the query, a pause or its failures.
+
+        ``skip`` first gives up the rows it failed on; returns how many.
+        """
+        box, executor = self._query(query), self._run.executor
+        skipped = 0
+
+        def make(loop: Loop) -> Change:
+            nonlocal skipped
+            if skip:
+                skipped = executor.skip_failed(box, loop)
+            self._run.log.set_paused(query, paused=False)
+            executor.resume(box, loop)
+            return Change("resumed", box)
+
+        self._run.healthy()
+        about = {"what": "resumed", "subject": query}
+        self._wait(executor.between_jobs(box, make), **about)
+        return skipped
+
+    def drop(self, query: str) -> None:
+        """Forgets the query and its place; its results stay. A job under way ends first."""
+        box, executor = self._query(query), self._run.executor
+
+        def make(loop: Loop) -> Change:
+            executor.standings[box].state = "dropped"
+            executor.hold(box, loop)
+            executor.forget(box)
+            self._run.log.drop_query(query)
+            return Change("paused", box)
+
+        # Held at once, so that no further job begins; dropped when the present one has ended.
+        self._ask(self._holding(box))
+        self._wait(executor.between_jobs(box, make), what="dropped", subject=query)
+
+    def _holding(self, box: int) -> Callable[[Loop], None]:
+        executor = self._run.executor
+
+        def make(loop: Loop) -> None:
+            executor.standings[box].state = "paused"
+            executor.hold(box, loop)
+
+        return make
+
+    def register(
+        self, spec: QuerySpec, start: Start = "next", *, force: bool = False, dry: bool = False
+    ) -> Verdict:
+        """A new query, from the next segment on or from the oldest that is kept.
+
+        Refused if it would take more than there is, unless ``force``; ``dry`` only judges.
+        """
+        if spec.name in self._run.prepared.network.query_index and self._known(spec.name):
+            raise ConfigError(spec.place, "is registered already", "drop it first, or rename it")
+        runnable = self.prepare(spec)
+        verdict = admit(self._run, runnable, spec.cls)
+        if dry:
+            return verdict
+        if not (verdict.admitted or force):
+            raise ConfigError(
+                spec.place,
+                f"is not admitted: with it queries would ask for {verdict.after:.0%} of what "
+                f"there is ({verdict.load:.0%} without it)",
+                "drop or pause others, add workers, or insist with --force",
+            )
+        self._adopt(spec, runnable, start)
+        self._run.start_sources()
+        return verdict
+
+    def prepare(self, spec: QuerySpec) -> Runnable:
+        """Checks a query as at the start; nothing is changed."""
+        run = self._run
+        prepared = run.prepared
+        if spec.cls not in prepared.network.class_index:
+            remedy = suggestion(spec.cls, prepared.network.class_index)
+            raise ConfigError(spec.place, f"class {spec.cls!r} is not declared", remedy)
+        if not 0 < spec.weight <= 1:
+            raise ConfigError(spec.place, f"weight {spec.weight}", "give one in (0, 1]")
+        if spec.name in prepared.streams:
+            raise ConfigError(spec.place, "a stream has the same name", "rename one of them")
+        checked = Checker(prepared.spark, prepared.schemas).sql(
+            spec.name, spec.sql or "", spec.place
+        )
+        assert spec.sink is not None
+        owner = {str(s.sink.path): n for n, s in prepared.specs.items() if s.sink and s.sink.path}
+        if spec.sink.path in owner and owner[spec.sink.path] != spec.name:
+            raise ConfigError(
+                spec.place,
+                f"sink {spec.sink.path!r} is already that of query {owner[spec.sink.path]!r}",
+                "give each query a sink of its own",
+            )
+        sink = make_sink(
+            spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place
+        )
+        return Runnable(checked, sink)
+
+    def _adopt(self, spec: QuerySpec, runnable: Runnable, start: Start) -> None:
+        run, checked = self._run, runnable.checked
+        mark = sql_fingerprint(spec.sql or "")
+
+        def make(loop: Loop) -> None:
+            executor, state = run.executor, run.state
+            if self._known(spec.name):
+                raise ConfigError(spec.place, "is registered already", "drop it first")
+            starts = {s: self._start(s, start) for s in checked.reads}
+            run.log.register_query(spec.name, mark, starts, reset=True)
+            run.log.declare(spec.name, json.dumps(as_json(spec)))
+            network = run.prepared.network.with_query(
+                *one_box(spec, checked.reads), [Stream(name=s) for s in checked.reads]
+            )
+            box = network.query_index[spec.name]
+            run.adopt(spec, runnable, network, mark)
+            state.adopt(network)
+            run.monitor.adopt(network)
+            state.query_class[box] = network.class_of(box)
+            state.query_weight[box] = spec.weight
+            run.cursors.update({(spec.name, s): cursor for s, cursor in starts.items()})
+            executor.adopt(box, runnable, self._backlog(checked, starts))
+            executor.release(box, loop)
+            # Policies size their tables when they are attached: the same policy begins anew.
+            fresh = type(loop.policy)(loop.policy.params)  # type: ignore[attr-defined,call-arg]
+            loop.switch(fresh, 1, time.time_ns())
+            run.policy = fresh  # type: ignore[assignment]
+
+        self._ask(make, what="registered", subject=spec.name, value=start)
+
+    def _start(self, stream: str, start: Start) -> Cursor:
+        # Not the store's end: what lies beyond is announced to all queries, this one included.
+        upcoming = Cursor(self._run.executor.next_seq.get(stream, 0), 0)
+        return min(self._run.store.begin(stream), upcoming) if start == "earliest" else upcoming
+
+    def _backlog(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> list[Waiting]:
+        run = self._run
+        waiting = [
+            Waiting(segment.arrival_ns, stream, segment.rows)
+            for stream in checked.reads
+            for segment in run.store.segments(stream)
+            if starts[stream].seq <= segment.seq < run.executor.next_seq.get(stream, 0)
+        ]
+        return sorted(waiting, key=lambda w: w.arrival_ns)
+
+    def _known(self, name: str) -> bool:
+        index = self._run.prepared.network.query_index.get(name)
+        return index is not None and self._run.executor.standings[index].state != "dropped"
+
+    def _query(self, name: str) -> int:
+        known = {n: i for n, i in self._run.prepared.network.query_index.items() if self._known(n)}
+        return _index(known, "query", name)
+
+    def _class(self, name: str) -> int:
+        return _index(self._run.prepared.network.class_index, "class", name)
+
+    def _ask(self, make: Callable[[Loop], Change | None], **about: object) -> None:
+        self._run.healthy()
+        self._wait(self._run.executor.ask(make), **about)
+
+    def _wait(self, answer: Future[bool], **about: object) -> None:
+        try:
+            answer.result(timeout=PATIENCE_S)
+        except TimeoutError:
+            self._run.healthy()
+            raise ConfigError(
+                self._run.prepared.name, f"has not come to it for {PATIENCE_S:g} s", "try again"
+            ) from None
+        if about:
+            self.changes.append({"at_s": round(self._run.elapsed_s, 3), **about})
+
+
+def _index(known: Mapping[str, int], what: str, name: str) -> int:
+    if name not in known:
+        raise ConfigError(f"{what} {name!r}", "is not declared", suggestion(name, known))
+    return known[name]
+
+
+def described(run: Run) -> list[dict[str, Any]]:
+    """Every query and how it stands, as JSON-able values."""
+    network, state, executor = run.prepared.network, run.state, run.executor
+    now_ns, losses = time.time_ns(), run.log.losses()
+    found: list[dict[str, Any]] = []
+    for q, query in enumerate(network.queries):
+        standing = executor.standings[q]
+        if standing.state == "dropped":
+            continue
+        waiting, head_ns = executor.waiting(q)
+        found.append(
+            {
+                "query": query.name,
+                "class": network.classes[state.query_class[q]].name,
+                "weight": state.query_weight[q],
+                "state": standing.state,
+                "waiting": waiting,
+                "oldest_s": round((now_ns - head_ns) / 1e9, 3) if waiting else 0.0,
+                "tuples": state.tuples_in[q],
+                "rows": state.tuples_out[q],
+                "jobs": state.calls[q],
+                "cost_us": round(state.cost_ns[q] / 1e3, 3),
+                "selectivity": round(state.selectivity[q], 6),
+                "failures": standing.failures,
+                "error": standing.error,
+                "lost": losses.get(query.name, {}),
+            }
+        )
+    return found
+
+
+def streams(run: Run) -> dict[str, dict[str, Any]]:
+    """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
+    errors = run.sources.errors()
+    found: dict[str, dict[str, Any]] = {}
+    for name in run.prepared.streams:
+        kept = run.store.segments(name)
+        found[name] = {
+            "segments": len(kept),
+            "bytes": sum(s.bytes for s in kept),
+            "dead_letters": run.dead.count(name),
+            "blocked": run.room.full,
+            "error": errors.get(name),
+        }
+    return found

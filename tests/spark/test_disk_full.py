@@ -1,0 +1,101 @@
+"""A disk that is full again and again, at random moments: exactly the rows, nothing parked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from daybreak.model import Arrivals
+from daybreak.model.limits import Limits
+from daybreak.spark.app import App
+from daybreak.spark.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROWS = 1200
+
+
+@contextmanager
+def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Spells in which files cannot be synced and SQLite may not grow; yields how often it said so.
+
+    SQLite's own limit on pages makes it say "database or disk is full", as a full disk does.
+    """
+    chance, hits, over = random.Random(seed), [0], threading.Event()
+    full = threading.Event()
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        if full.is_set():
+            hits[0] += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(handle)
+
+    def spells() -> None:
+        while not over.wait(chance.uniform(0.05, 0.3)):
+            full.set()
+            run.log._rows("PRAGMA max_page_count = 1")  # not below what it has
+            over.wait(chance.uniform(0.05, 0.3))
+            full.clear()
+            run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    thread = threading.Thread(target=spells)
+    thread.start()
+    try:
+        yield hits
+    finally:
+        over.set()
+        thread.join()
+        full.clear()
+        run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+
+
+def test_a_disk_that_is_full_now_and_then_loses_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    app = App(spark, name="full", folder=tmp_path)
+    app.stream(
+        "readings",
+        format="generator",
+        options={"limit": ROWS},
+        arrivals=Arrivals(rate_per_s=ROWS / 3),
+    )
+    for name, condition in (("all", "true"), ("odd", "reading % 2 = 1"), ("low", "reading < 100")):
+        app.query(
+            name,
+            sql=f"SELECT reading FROM readings WHERE {condition}",
+            sink={"format": "parquet", "path": f"out/{name}"},
+        )
+    # A disk that is full so often would park a query soon: patience is what is tested here.
+    limits = Limits(retries=100, retry_s=0.02)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
+        with failing_disk(run, seed, monkeypatch) as hits:
+            deadline = time.monotonic() + 60
+            while hits[0] < 10 or not run.rates.per_s("readings"):
+                assert time.monotonic() < deadline, "the disk was never full"
+                time.sleep(0.05)  # polls
+        run.drain()
+        assert not run.failures
+    for name, expected in (
+        ("all", list(range(ROWS))),
+        ("odd", list(range(1, ROWS, 2))),
+        ("low", list(range(100))),
+    ):
+        table = pq.read_table(tmp_path / "out" / name, partitioning=None)
+        assert sorted(table["reading"].to_pylist()) == expected, name

@@ -1,0 +1,277 @@
+"""One query fails, whatever way: it is tried again, parked with its error, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import IntegerType
+
+from daybreak.model import Arrivals
+from daybreak.model.limits import Limits
+from daybreak.runtime.control import call
+from daybreak.runtime.report import RunReport
+from daybreak.spark.app import App
+from daybreak.spark.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOON = Limits(retries=2, retry_s=0.05)
+
+
+def declare(spark: SparkSession, rows: int = 100, folder: Path | None = None) -> App:
+    app = App(spark, name="isolation", folder=folder or Path())
+    arrivals = Arrivals(rate_per_s=rows * 4)
+    app.stream("readings", format="generator", options={"limit": rows}, arrivals=arrivals)
+    app.query("well", sql="SELECT reading FROM readings")
+    return app
+
+
+def readings(run: Run, query: str) -> list[int]:
+    table = run.rows(query)
+    return [] if table is None else sorted(table["reading"].to_pylist())
+
+
+def stands(run: Run, query: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        q for q in call(run.rundir.root, "queries")["queries"] if q["query"] == query
+    )
+    return found
+
+
+def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
+
+
+def test_a_poisoned_record_is_narrowed_down_and_can_be_stepped_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A UDF that throws on one record out of a hundred."""
+
+    def fragile(n: int) -> int:
+        if n == 61:
+            raise ValueError("poison")
+        return n
+
+    spark.udf.register("fragile", fragile, IntegerType())
+    app = declare(spark)
+    app.query("poisoned", sql="SELECT fragile(CAST(reading AS INT)) AS reading FROM readings")
+    limits = Limits(retries=8, retry_s=0.001)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
+        run.drain()
+        assert readings(run, "well") == list(range(100))
+        parked = stands(run, "poisoned")
+        assert parked["state"] == "parked"
+        assert parked["failures"] == 9
+        assert "poison" in parked["error"] or "PythonException" in parked["error"]
+        assert readings(run, "poisoned") == list(range(61)), "all before the bad record"
+        call(run.rundir.root, "resume", {"query": "poisoned"})
+        run.drain()
+        assert stands(run, "poisoned")["state"] == "parked", "it fails again"
+        told = call(run.rundir.root, "resume", {"query": "poisoned", "skip": True})
+        assert told["skipped"] == 1
+        run.drain()
+        assert readings(run, "poisoned") == [n for n in range(100) if n != 61]
+        assert stands(run, "poisoned")["lost"] == {"skipped": 1}
+    assert run.report().manifest["lost"] == {"poisoned": {"skipped": 1}}
+    assert not run.failures
+
+
+def test_a_sink_folder_that_refuses_parks_its_query_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A file where the sink's staging folder should be refuses even root."""
+    app = declare(spark, folder=tmp_path)
+    app.query(
+        "blocked",
+        sql="SELECT reading FROM readings WHERE reading >= 0",
+        sink={"format": "parquet", "path": "out"},
+    )
+    run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
+    (tmp_path / "out").write_text("in the way")
+    with run:
+        run.drain()
+        assert run.failures.keys() == {"blocked"}
+        assert readings(run, "well") == list(range(100))
+        (tmp_path / "out").unlink()
+        run.resume("blocked")
+        run.drain()
+        assert not run.failures
+    found = pq.read_table(tmp_path / "out", partitioning=None)["reading"].to_pylist()
+    assert sorted(found) == list(range(100))
+    assert not list((tmp_path / "out").rglob("*.partial"))
+
+
+def test_a_sink_that_will_not_take_a_result_gets_it_later_and_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    works, got, calls = threading.Event(), list[int](), [0]
+
+    def external(rows: pa.Table, _key: str) -> None:
+        calls[0] += 1
+        if not works.is_set():
+            raise ConnectionError("database is away")
+        got.extend(rows["reading"].to_pylist())
+
+    app = declare(spark)
+    app.query("external", sql="SELECT reading FROM readings", sink=external)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=SOON) as run:
+        run.drain()
+        assert run.failures == {"external": "ConnectionError: database is away"}
+        assert calls[0] == 1 + SOON.retries
+        assert readings(run, "well") == list(range(100))
+        works.set()
+        run.resume("external")
+        run.drain()
+        assert stands(run, "external")["state"] == "running"
+    assert sorted(got) == list(range(100))
+
+
+def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """On Spark by its tag; a function that hangs in the driver is left behind."""
+
+    def slow(n: int) -> int:
+        time.sleep(60)
+        return n
+
+    spark.udf.register("slow", slow, IntegerType())
+    hung = threading.Event()
+    app = declare(spark)
+    app.query("slow", sql="SELECT slow(CAST(reading AS INT)) AS reading FROM readings")
+
+    @app.query()
+    def hanging(readings: DataFrame) -> DataFrame:
+        if threading.current_thread().name.startswith("worker"):
+            hung.wait(60)
+        return readings.select("reading")
+
+    limits = Limits(retries=0, job_timeout_s=1.0)
+    began = time.monotonic()
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, workers=2) as run:
+        run.drain()
+        assert time.monotonic() - began < 50
+        assert run.failures.keys() == {"slow", "hanging"}
+        assert all("job_timeout = 1 s" in why for why in run.failures.values())
+        assert readings(run, "well") == list(range(100))
+        hung.set()  # what was left behind comes back, and must not commit
+        run.resume("hanging")
+        run.drain()
+        assert readings(run, "hanging") == list(range(100))
+
+
+def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    lines = [json.dumps({"reading": n, "t": n}) for n in range(20)]
+    bad = ["{not json", json.dumps({"reading": "x", "t": 1}), "[]"]
+    (source / "1.json").write_text("\n".join([*lines[:10], *bad, *lines[10:]]))
+    app = App(spark, name="malformed", folder=tmp_path)
+    app.stream("readings", format="json", schema="reading INT, t INT", path="in")
+    app.query("all", sql="SELECT * FROM readings")
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+        assert readings(run, "all") == list(range(20))
+        assert call(run.rundir.root, "queries")["streams"]["readings"]["dead_letters"] == 3
+    kept = pq.read_table(tmp_path / "run/dead/readings", partitioning=None)
+    assert sorted(kept["record"].to_pylist()) == sorted(bad)
+    report = RunReport.load(tmp_path / "run/record")
+    assert report.manifest["dead_letters"] == {"readings": 3}
+
+
+def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
+    app = declare(spark)
+    run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
+    append, failures = run.store.append, [0]
+
+    def full(*args: Any) -> Any:
+        if failures[0] < 2:
+            failures[0] += 1
+            raise OSError(28, "No space left on device")
+        return append(*args)
+
+    run.store.__dict__["append"] = full
+    with run:
+        until(lambda: failures[0] == 2)
+        run.drain()
+        assert readings(run, "well") == list(range(100))
+
+
+def test_a_full_log_is_skipped_by_those_that_may(spark: SparkSession, tmp_path: Path) -> None:
+    """A parked archive query must not hold up the alarms."""
+    app = App(spark, name="full")
+    app.query_class("alarm", 10)
+    app.query_class("archive", 1)
+    arrivals = Arrivals(rate_per_s=2000)
+    app.stream("readings", format="generator", options={"limit": 4000}, arrivals=arrivals)
+    app.query("alarm", sql="SELECT reading FROM readings", cls="alarm")
+    app.query("archive", sql="SELECT reading FROM readings", cls="archive")
+    limits = Limits(log_max_bytes=60_000)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
+        run.pause("archive")
+        run.drain()
+        assert readings(run, "alarm") == list(range(4000))
+        assert run.store.held_bytes() <= limits.log_max_bytes
+        run.resume("archive")
+        run.drain()
+        lost = stands(run, "archive")["lost"]["full"]
+        kept = readings(run, "archive")
+        assert len(kept) == len(set(kept)) == 4000 - lost
+        ranges = [entry for entry in run.log.lost() if entry["query"] == "archive"]
+        assert sum(entry["rows"] for entry in ranges) == lost > 0
+    assert run.report().manifest["lost"] == {"archive": {"full": lost}}
+
+
+def test_a_full_log_slows_the_sources_of_those_that_block(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = App(spark, name="full")
+    arrivals = Arrivals(rate_per_s=2000)
+    app.stream("readings", format="generator", options={"limit": 4000}, arrivals=arrivals)
+    app.query("all", sql="SELECT reading FROM readings", on_full="block")
+    limits = Limits(log_max_bytes=30_000)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
+        run.pause("all")
+        until(lambda: run.room.full)
+        assert call(run.rundir.root, "queries")["streams"]["readings"]["blocked"]
+        waited = stands(run, "all")["waiting"]
+        assert waited < 4000
+        run.resume("all")
+        run.drain()
+        assert readings(run, "all") == list(range(4000))
+        assert stands(run, "all")["lost"] == {}
+        run.pause("all")
+    assert not run.failures
+
+
+def test_a_source_that_waits_for_room_can_be_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for part in range(4):
+        lines = [json.dumps({"reading": part * 500 + n}) for n in range(500)]
+        (source / f"{part}.json").write_text("\n".join(lines))
+    app = App(spark, name="waiting", folder=tmp_path)
+    options = {"maxFilesPerTrigger": 1}
+    app.stream("readings", format="json", schema="reading INT", path="in", options=options)
+    app.query("all", sql="SELECT reading FROM readings")
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(log_max_bytes=4000)) as run:
+        run.pause("all")
+        until(lambda: run.room.full)
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        run.resume("all")
+        run.drain()
+        assert readings(run, "all") == list(range(2000)), "nothing was lost by stopping"

@@ -1,0 +1,231 @@
+"""What an operator does while it runs: pause, resume, drop, register, switch the policy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daybreak.cli.main import main
+from daybreak.model import Arrivals, ConfigError
+from daybreak.policies.registry import all_policies
+from daybreak.runtime.control import call
+from daybreak.spark.app import App
+from daybreak.spark.commands import COMMANDS
+from daybreak.spark.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def declare(spark: SparkSession, rows: int = 400, rate_per_s: float = 400) -> App:
+    app = App(spark, name="operated")
+    app.query_class("high", 60)
+    app.query_class("low", 10)
+    app.stream(
+        "readings",
+        format="generator",
+        options={"limit": rows},
+        arrivals=Arrivals(rate_per_s=rate_per_s),
+    )
+    for name, cls in (("a", "high"), ("b", "low"), ("c", "low")):
+        app.query(name, sql="SELECT reading FROM readings", cls=cls)
+    return app
+
+
+def readings(run: Run, query: str) -> list[int]:
+    table = run.rows(query)
+    return [] if table is None else sorted(table["reading"].to_pylist())
+
+
+def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Polls; never waits for luck."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
+
+
+def stands(run: Run, query: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        q for q in call(run.rundir.root, "queries")["queries"] if q["query"] == query
+    )
+    return found
+
+
+def test_a_paused_query_waits_also_beyond_a_restart_and_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    with declare(spark).run("fcfs", run_dir=folder) as run:
+        run.pause("b")
+        run.drain()
+        before = len(readings(run, "b"))
+        assert readings(run, "a") == readings(run, "c") == list(range(400))
+        assert stands(run, "b")["state"] == "paused"
+        assert stands(run, "b")["waiting"] == 400 - before > 0
+    with declare(spark).run("stride", run_dir=folder) as run:
+        run.drain()
+        assert stands(run, "b")["state"] == "paused"
+        assert readings(run, "b") == []
+        run.resume("b")
+        run.drain()
+        assert readings(run, "b") == list(range(before, 400))
+        assert stands(run, "b")["state"] == "running"
+
+
+def declare_files(spark: SparkSession, source: Path) -> App:
+    source.mkdir(exist_ok=True)
+    app = App(spark, name="operated")
+    app.query_class("high", 60)
+    app.query_class("low", 10)
+    app.stream("readings", format="json", schema="reading INT", path=str(source))
+    for name, cls in (("a", "high"), ("b", "low"), ("c", "low")):
+        app.query(name, sql="SELECT reading FROM readings", cls=cls)
+    return app
+
+
+def feed(run: Run, source: Path, first: int, last: int) -> None:
+    lines = [json.dumps({"reading": n}) for n in range(first, last)]
+    partial_file = source.parent / "partial"
+    partial_file.write_text("\n".join(lines))
+    partial_file.rename(source / f"{first}.json")
+    run.drain()
+
+
+def test_queries_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    folder, source = tmp_path / "run", tmp_path / "in"
+    odd = "SELECT reading FROM readings WHERE reading % 2 = 1"
+    with declare_files(spark, source).run("stride", run_dir=folder) as run:
+        run.pause("c")  # keeps the segments, so that earliest means the first
+        feed(run, source, 0, 100)
+        run.register("late", odd, cls="high")
+        run.register("all", odd, cls="low", start="earliest")
+        run.drop("b")
+        feed(run, source, 100, 200)
+        assert readings(run, "all") == list(range(1, 200, 2))
+        assert readings(run, "late") == list(range(101, 200, 2))
+        assert readings(run, "b") == list(range(100)), "what it had delivered stays"
+        with pytest.raises(ConfigError, match="query 'b': is not declared"):
+            run.pause("b")
+        with pytest.raises(ConfigError, match="is registered already"):
+            run.register("late", odd, cls="high")
+        run.resume("c")
+        run.drain()
+        assert readings(run, "c") == list(range(200))
+    assert run.report().by_query()["all"].count == 200
+    # The registered ones are there again; a dropped one that is declared begins anew.
+    with declare_files(spark, source).run("fcfs", run_dir=folder) as run:
+        feed(run, source, 200, 250)
+        assert readings(run, "all") == readings(run, "late") == list(range(201, 250, 2))
+        assert readings(run, "b") == list(range(200, 250))
+        run.drop("late")
+        run.register("late", "SELECT -reading AS reading FROM readings", cls="low")
+        feed(run, source, 250, 260)
+        assert readings(run, "late") == list(range(-259, -249))
+        assert readings(run, "all") == list(range(201, 260, 2))
+
+
+def further(run: Run, reached: int) -> bool:
+    return len(readings(run, "a")) > min(reached, 599)
+
+
+@pytest.mark.parametrize("first", ["stride", "fas-mcq"])
+def test_every_policy_can_take_over_from_any_other(
+    spark: SparkSession, tmp_path: Path, first: str
+) -> None:
+    """In the midst of work: jobs of the old one are under way."""
+    usable = [name for name, p in all_policies().items() if p.on_spark]
+    with declare(spark, rows=600, rate_per_s=300).run(first, run_dir=tmp_path / "run") as run:
+        run.pause("b")
+        for policy in usable:
+            reached = len(readings(run, "a"))
+            until(partial(further, run, reached))
+            run.set_policy(policy)
+            assert run.policy.name == policy
+        run.resume("b")
+        run.drain()
+        for query in "abc":
+            assert readings(run, query) == list(range(600)), query
+    assert [c["subject"] for c in run.changes if c["what"] == "policy"] == usable
+
+
+@pytest.fixture
+def daybreak(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """A command as its user calls it, but in this process: exit code, output and errors."""
+
+    def call_it(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["daybreak", *args])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (int(ended.value.code or 0), *capsys.readouterr())
+
+    return call_it
+
+
+def test_the_commands_reach_a_run(
+    spark: SparkSession, tmp_path: Path, daybreak: Callable[..., tuple[int, str, str]]
+) -> None:
+    folder = str(tmp_path / "run")
+    with declare(spark, rows=100).run("fcfs", run_dir=folder) as run:
+        elsewhere = subprocess.run(
+            [sys.executable, "-m", "daybreak", "pause", folder, "a", "--json"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert json.loads(elsewhere.stdout)["state"] == "paused"
+        code, _, said = daybreak(
+            "set", folder, "class.low=50", "query.a.class=low", "query.a.weight=0.25",
+            'policy=stride {"train": 7}', "--json",
+        )  # fmt: skip
+        assert code == 0, said
+        assert run.policy.settings() == {"train": 7}
+        told = json.loads(daybreak("queries", folder, "--json")[1])
+        assert told["classes"] == {"high": 60, "low": 50}
+        assert told["policy"] == "stride"
+        first = told["queries"][0]
+        assert (first["query"], first["class"], first["weight"]) == ("a", "low", 0.25)
+        assert "paused" in daybreak("queries", folder)[1]
+        assert daybreak("resume", folder, "a")[1] == "query a is running\n"
+        declared = ("--sql", "SELECT station FROM readings", "--class", "low", "--sink", "memory")
+        assert daybreak("register", folder, "d", *declared)[0] == 0
+        assert daybreak("drop", folder, "d")[1] == "query d is dropped\n"
+        for args, expected in (
+            (("pause", folder, "aa"), "is not declared"),
+            (("set", folder, "class.low=x"), "no number"),
+            (("set", folder, "nothing"), "is not understood"),
+            (("set", folder, "policy=taat"), "makes no sense on Spark"),
+            (("register", folder, "e", "--sql", "SELEC 1", "--class", "low"), "query 'e'"),
+        ):
+            code, _, said = daybreak(*args)
+            assert code == 2, args
+            assert expected in said.replace("\n", " ")
+        run.drain()
+    code, _, said = daybreak("queries", folder)
+    assert code == 2
+    assert "no run is there now" in said
+
+
+def test_no_request_does_harm(spark: SparkSession, tmp_path: Path) -> None:
+    wrong: list[Any] = [None, 7, "zz", [], {}, {"name": "x"}, True, float("nan")]
+    with declare(spark, rows=50).run("fcfs", run_dir=tmp_path / "run") as run:
+        for name, command in COMMANDS.items():
+            for value in wrong:
+                if not command.needs:
+                    continue
+                with pytest.raises(ConfigError):
+                    call(run.rundir.root, name, dict.fromkeys(command.needs, value))
+            with pytest.raises(ConfigError):
+                call(run.rundir.root, name, {"unheard": 1})
+        run.drain()
+        assert readings(run, "a") == list(range(50))
