@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import random
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
+from daybreak.spark.durable import sync_files
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -36,13 +38,29 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """
     chance, hits, over = random.Random(seed), [0], threading.Event()
     full = threading.Event()
-    sync = os.fsync
+    sync, sync_all = os.fsync, sync_files
 
-    def fsync(handle: int) -> None:
+    def refuse() -> None:
         if full.is_set():
             hits[0] += 1
             raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fsync(handle: int) -> None:
+        refuse()
         sync(handle)
+
+    def sync_many(paths: Iterable[Path]) -> None:
+        refuse()
+        sync_all(paths)
+
+    commit = run.log.commit
+
+    def counted(*arguments: Any) -> Any:
+        try:
+            return commit(*arguments)
+        except sqlite3.OperationalError:
+            hits[0] += 1
+            raise
 
     def spells() -> None:
         while not over.wait(chance.uniform(0.05, 0.3)):
@@ -53,6 +71,8 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
             run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr("daybreak.spark.sinks.sync_files", sync_many)
+    monkeypatch.setattr(run.log, "commit", counted)
     thread = threading.Thread(target=spells)
     thread.start()
     try:

@@ -6,15 +6,22 @@ matters only for letting the log forget the file's content. So nobody waits for 
 
 from __future__ import annotations
 
+import errno
 import queue
 import sqlite3
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import BinaryIO
 
 from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.spark.durable import write_durably
 from daybreak.spark.sinks import Sink, settle
 
+#: The disk, or the user's share of it.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are gathered for so long: the disk takes many at the price of one.
 GATHER_S = 0.5
 
@@ -50,12 +57,25 @@ class Settler:
                 return
 
     def _settled(self, files: list[CommittedFile]) -> bool:
-        """False if the log has no room to note it: then it may have later."""
+        """False if there is no room for the files, or in the log to note it: later, perhaps."""
         try:
             settle(self._log, self._sinks, files)
         except sqlite3.OperationalError:
             return False
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            with suppress(OSError):
+                self._write_again(files)
+            return False
         return True
+
+    def _write_again(self, files: list[CommittedFile]) -> None:
+        """A sync that failed may have dropped what it was for: another one proves nothing."""
+        for file in files:
+            place, content = self._sinks[file.query].target(file), file.content
+            if place is not None and content is not None and place.exists():
+                write_durably(place, partial(_put, content))
 
     def _gather(self) -> tuple[list[CommittedFile], bool]:
         """Waits for a file and collects what comes soon after; False with the last of them."""
@@ -71,3 +91,7 @@ class Settler:
                 return files, False
             files.append(file)
             until = until or time.monotonic() + GATHER_S
+
+
+def _put(content: bytes, out: BinaryIO) -> None:
+    out.write(content)
