@@ -17,12 +17,12 @@ import pytest
 
 from daybreak.model import ConfigError
 from daybreak.spark.durable import file_name
-from daybreak.spark.rundir import RunDirectory
+from daybreak.spark.rundir import LAYOUT, RunDirectory
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from daybreak.spark.rundir import RunDirectory
+from daybreak.spark.rundir import LAYOUT, RunDirectory
 run = RunDirectory.open(Path(sys.argv[1]), "fires")
 if len(sys.argv) > 2:
     run.name_jvm(int(sys.argv[2]))
@@ -63,7 +63,7 @@ def test_it_is_created_and_reopened_with_everything_in_place(tmp_path: Path) -> 
     assert sorted(p.name for p in root.iterdir()) == [
         "checkpoints", "daybreak.json", "lock", "record", "segments", "staging",
     ]  # fmt: skip
-    assert json.loads((root / "daybreak.json").read_text())["layout"] == 2
+    assert json.loads((root / "daybreak.json").read_text())["layout"] == LAYOUT
     with RunDirectory.open(root, "fires") as run:
         assert run.created == created
         assert (run.segments / "kept").read_text() == "x"
@@ -135,7 +135,19 @@ def test_a_clean_close_forgets_the_jvm(tmp_path: Path, jvm: subprocess.Popen[byt
     RunDirectory.open(tmp_path / "run", "fires", jvm_wait_s=0).close()
 
 
-@pytest.mark.parametrize("content", ['{"layout": 1}', "{}", "not json", "[]", ""])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"layout": 1}',
+        '{"layout": 99}',
+        '{"layout": 2}',
+        '{"layout": true}',
+        "{}",
+        "not json",
+        "[]",
+        "",
+    ],
+)
 def test_an_unknown_layout_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "daybreak.json").write_text(content)
     with pytest.raises(ConfigError, match="layout"):
@@ -173,3 +185,11 @@ def test_names_become_single_path_components() -> None:
     assert len(set(made)) == len(names)
     assert all("/" not in name and not name.startswith(".") for name in made)
     assert made[0] == "readings"
+
+
+def test_an_older_layout_is_made_the_present_one(tmp_path: Path) -> None:
+    old = {"layout": 2, "pipeline": "p", "created": "2026-11-01T00:00:00+00:00"}
+    (tmp_path / "daybreak.json").write_text(json.dumps(old))
+    with RunDirectory.open(tmp_path, "p") as opened:
+        assert opened.created == old["created"]
+    assert json.loads((tmp_path / "daybreak.json").read_text()) == {**old, "layout": LAYOUT}

@@ -140,12 +140,29 @@ class CommitLog:
         """``boot`` tells one start of the machine from another; left out: as the kernel says."""
         self._clock_ns = clock_ns
         self._guard = threading.RLock()
+        self._jobs = 0
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.text_factory = lambda text: text.decode(errors="replace")
+        try:
+            self._open(boot or boot_id())
+        except sqlite3.OperationalError:
+            self._db.close()
+            raise  # a full disk, perhaps: nothing is wrong with the file
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            self._db.close()
+            raise ConfigError(
+                str(path),
+                f"is no commit log of Daybreak's, or is damaged ({error})",
+                "restore it, or choose a new run directory",
+            ) from error
+
+    def _open(self, boot: str | None) -> None:
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             self._db.execute(f"PRAGMA {setting}").fetchall()
+        broken = self._row("PRAGMA quick_check(1)")[0]
+        if broken != "ok":
+            raise sqlite3.DatabaseError(str(broken))
         self._db.executescript(_SCHEMA)
-        self._jobs = 0
-        boot = boot or boot_id()
         with self._transaction():
             if self._row("SELECT id FROM meta") is None:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))

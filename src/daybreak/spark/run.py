@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -189,7 +189,7 @@ class Run:
         for name, text in self.log.declarations().items():
             if name in self.prepared.checked:
                 continue  # the pipeline declares it by now
-            spec = from_json(json.loads(text))
+            spec = from_json(_read_declaration(name, text))
             runnable = self.operations.prepare(spec)
             reads = runnable.checked.reads
             network = self.prepared.network.with_query(
@@ -523,6 +523,18 @@ class Run:
             "record_parts_dropped": self._parts.dropped,
             "dead_letters": {s: n for s in self.prepared.streams if (n := self.dead.count(s))},
         }
+
+
+def _read_declaration(name: str, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"query {name!r}", "was registered, but its declaration cannot be read", "declare it"
+        )
+    return found
 
 
 def _jvm_pid(spark: SparkSession) -> int:

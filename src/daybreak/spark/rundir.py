@@ -9,6 +9,8 @@
     RUN/checkpoints/    Structured Streaming's own checkpoints, one folder a stream
     RUN/staging/        results of sinks that are not files, before they are delivered
     RUN/record/         what the monitor saw
+    RUN/dead/           malformed records, kept aside
+    RUN/control.sock    where commands reach the run while it goes on
     RUN/scratch/        rows on their way to the executors; of no use after the run
 """
 
@@ -27,7 +29,9 @@ from typing import Any, Self, TextIO
 from daybreak.model import ConfigError
 from daybreak.spark.durable import file_name, make_folder, write_durably
 
-LAYOUT = 2
+LAYOUT = 3
+#: Layouts that opening makes the present one. 2 had no tables for what operators do.
+_MIGRATES = (2,)
 #: What an interrupted creation may have left behind.
 _UNBORN = frozenset({"lock", "daybreak.json.partial"})
 _POLL_S = 0.05
@@ -124,25 +128,40 @@ def _describe(root: Path, pipeline: str) -> dict[str, Any]:
         write_durably(path, lambda file: file.write(json.dumps(new, indent=2).encode()))
         return new
     found = _parsed(path.read_bytes())
-    if found.get("layout") != LAYOUT or not isinstance(found.get("created"), str):
-        raise ConfigError(
-            str(path),
-            f"layout {found.get('layout')!r} is not known here, only {LAYOUT}",
-            "use the Daybreak that wrote it, or choose a new run directory",
-        )
+    _check_layout(path, found)
     if found.get("pipeline") != pipeline:
         raise ConfigError(
             str(root),
             f"belongs to pipeline {found.get('pipeline')!r}, not {pipeline!r}",
             "choose another run directory",
         )
+    if found["layout"] != LAYOUT:
+        found["layout"] = LAYOUT  # the commit log adds what it lacks
+        write_durably(path, lambda file: file.write(json.dumps(found, indent=2).encode()))
     return found
+
+
+def _check_layout(path: Path, found: dict[str, Any]) -> None:
+    layout = found.get("layout")
+    if isinstance(layout, bool) or not isinstance(layout, int):
+        finding, remedy = "names no layout", "restore it, or choose a new run directory"
+    elif layout > LAYOUT:
+        finding = f"layout {layout} is newer than this Daybreak's {LAYOUT}"
+        remedy = "use the Daybreak that wrote it"
+    elif layout != LAYOUT and layout not in _MIGRATES:
+        finding = f"layout {layout} is too old for this Daybreak, whose layout is {LAYOUT}"
+        remedy = "let the Daybreak that wrote it finish, then choose a new run directory"
+    elif not isinstance(found.get("created"), str):
+        finding, remedy = f"layout {layout}, but no date", "restore it, or choose a new one"
+    else:
+        return
+    raise ConfigError(str(path), finding, remedy)
 
 
 def _take_lock(root: Path) -> TextIO:
     # Opened without truncating: until the lock is ours, the content is the owner's.
     handle = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    lock = os.fdopen(handle, "r+", encoding="utf-8")
+    lock = os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -52,7 +52,21 @@ class SegmentStore:
         self._appending: dict[str, threading.Lock] = {}
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
+            self._check(segment)
         self._remove_unlisted()
+
+    def _check(self, segment: Segment) -> None:
+        """Nothing is begun on a log with a hole in it."""
+        path = self._folder / segment.file
+        found = None if segment.file and not path.is_file() else segment.bytes
+        if segment.file and found is not None:
+            found = path.stat().st_size
+        if found != segment.bytes:
+            raise ConfigError(
+                str(path),
+                "is missing" if found is None else f"has {found} bytes, not {segment.bytes}",
+                "restore it, or choose a new run directory",
+            )
 
     def append(
         self,
@@ -168,9 +182,19 @@ class SegmentStore:
         with self._guard:
             table = self._tables.get(segment)
         if table is None:
-            table = self._load(segment)
+            table = self._checked(segment)
             with self._guard:
                 self._tables.put(segment, table)
+        return table
+
+    def _checked(self, segment: Segment) -> pa.Table:
+        """``ConfigError`` if what was made durable cannot be read as it was."""
+        try:
+            table = self._load(segment)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise _damaged(segment, str(error).splitlines()[0]) from error
+        if table.num_rows != segment.rows or ARRIVAL not in table.column_names:
+            raise _damaged(segment, f"{table.num_rows} rows, not {segment.rows}")
         return table
 
     def _load(self, segment: Segment) -> pa.Table:
@@ -247,7 +271,14 @@ class SegmentStore:
     def _remove_unlisted(self) -> None:
         """A crash between a file and its row in the log leaves the file; its batch comes again."""
         listed = {s.file for kept in self._streams.values() for s in kept}
-        for path in self._folder.glob("*/*"):
+        found = list(self._folder.glob("*/*"))
+        if found and self._log.run == 1:
+            raise ConfigError(
+                str(self._folder),
+                "holds segments, but the commit log is new: state.db was removed or replaced",
+                "restore it, or choose a new run directory",
+            )
+        for path in found:
             if path.relative_to(self._folder).as_posix() not in listed:
                 path.unlink()
 
@@ -310,6 +341,14 @@ def _canonical(offsets: object) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _damaged(segment: Segment, finding: str) -> ConfigError:
+    return ConfigError(
+        f"stream {segment.stream!r}",
+        f"segment {segment.seq} is damaged ({finding})",
+        "restore it, or choose a new run directory",
+    )
 
 
 def _mismatch(stream: str, finding: str) -> ConfigError:

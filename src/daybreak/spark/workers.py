@@ -21,6 +21,7 @@ from daybreak.spark.jobs import JobRunner, Ran
 
 #: How long a cancelled job may take to notice.
 GRACE_S = 5.0
+CANCEL_EVERY_S = 1.0
 
 
 class Group(NamedTuple):
@@ -92,6 +93,8 @@ class _Worker:
     order: Order | None = None
     ticket: Ticket | None = None
     ran: Done = field(default_factory=list)
+    #: When to cancel its jobs next.
+    cancel_s: float = 0.0
 
 
 RunGroup = Callable[[JobRunner, Group, Ticket], tuple[list[int], Ran]]
@@ -116,6 +119,8 @@ class Workers:
         self._on_end = on_end
         self._timeout_s = job_timeout_s
         self._made = 0
+        #: Workers that were given up and may still be at it.
+        self._left: list[_Worker] = []
         self._workers = [self._hire(w) for w in range(count)]
 
     def __len__(self) -> int:
@@ -132,13 +137,25 @@ class Workers:
             if order is None or ticket is None:
                 continue
             late_s = now - ticket.began_s - self._timeout_s
-            if late_s > 0 and not ticket.cancelled:
-                ticket.cancelled = True
-                cancel(worker.tag)
-            elif late_s > GRACE_S and ticket.give_up():
+            if late_s <= 0:
+                continue
+            ticket.cancelled = True
+            self._cancel(worker, cancel, now)
+            if late_s > GRACE_S and ticket.give_up():
+                self._left.append(worker)
                 self._workers[w] = self._hire(w)
                 taken_ns = round((late_s + self._timeout_s) * 1e9)
                 self._on_end(w, order, list(worker.ran), self._timed_out(), taken_ns)
+
+        self._left = [w for w in self._left if w.thread is not None and w.thread.is_alive()]
+        for worker in self._left:
+            self._cancel(worker, cancel, now)
+
+    def _cancel(self, worker: _Worker, cancel: Callable[[str], None], now: float) -> None:
+        """Again and again: only jobs that have begun are cancelled, and one may begin late."""
+        if now >= worker.cancel_s:
+            worker.cancel_s = now + CANCEL_EVERY_S
+            cancel(worker.tag)
 
     def join(self) -> None:
         """Ends the threads; call it when no order is under way."""
