@@ -176,7 +176,7 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
     source = tmp_path / "in"
     source.mkdir()
     lines = [json.dumps({"reading": n, "t": n}) for n in range(20)]
-    bad = ["{not json", json.dumps({"reading": "x", "t": 1}), "[]"]
+    bad = ["{not json", json.dumps({"reading": "x", "t": 1}), "just text"]
     (source / "1.json").write_text("\n".join([*lines[:10], *bad, *lines[10:]]))
     app = App(spark, name="malformed", folder=tmp_path)
     app.stream("readings", format="json", schema="reading INT, t INT", path="in")
