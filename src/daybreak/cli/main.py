@@ -13,6 +13,7 @@ from daybreak.cli import (
     init,
     link,
     policies,
+    query,
     report,
     reproduce,
     run,
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(run.check)
 app.command("run")(run.run)
+app.command("query")(query.query)
 app.command("queries")(control.queries)
 app.command("pause")(control.pause)
 app.command("resume")(control.resume)

@@ -68,7 +68,8 @@ def run(
         float | None, typer.Option(min=0.0, help="Stop after so long; left out: at Ctrl-C.")
     ] = None,
     until_end: Annotated[
-        bool, typer.Option(help="Stop when all input that is there has been answered.")
+        bool,
+        typer.Option(help="Stop when all input that is there is answered; closes open windows."),
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that submit jobs.")] = 2,
     reset_query: Annotated[
@@ -114,6 +115,10 @@ def run(
         if can_draw():
             to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
         to.print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
+    for name, rows in running.late.counts.items():
+        if rows:
+            kept = running.late.folder / name
+            error_console().print(f"query {name}: {rows} rows were late, kept in {kept}")
     for name, why in running.failures.items():
         error_console().print(f"query {name} failed and was parked: {why}", style="red")
     if running.failures:
@@ -126,7 +131,7 @@ def _draining(running: Run) -> Future[None]:
 
     def drain() -> None:
         try:
-            running.drain()
+            running.drain(flush=True)
             outcome.set_result(None)
         except Exception as error:
             outcome.set_exception(error)

@@ -46,7 +46,12 @@ class StreamSpec:
     options: Mapping[str, str] = field(default_factory=dict)
     #: Event-time column; left out: arrival time.
     time: str | None = None
+    #: How late a row may be behind the largest event time seen.
     watermark: str | None = None
+    #: After so long without a row the stream's event time goes on with the clock.
+    idle_timeout: str | None = None
+    #: How long segments are kept for ad-hoc queries, whether or not a query still needs them.
+    retain: str | None = None
     trigger: str = "100 milliseconds"
 
 
@@ -72,6 +77,17 @@ class QuerySpec:
     #: What it does when the log is full: lose its oldest rows, or slow the sources down. Left
     #: out: the queries of the top class block, all others skip.
     on_full: Literal["skip", "block"] | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSpec:
+    """A box that several queries share: SQL whose rows they read by its name."""
+
+    name: str
+    sql: str
+    #: For a view over windows: its column that later windows take for event time.
+    time: str | None = None
     place: str = ""
 
 
@@ -117,6 +133,9 @@ class Pipeline:
     simulation: SimulationParams
     network: Network
     limits: Limits = field(default_factory=Limits)
+    views: tuple[ViewSpec, ...] = ()
+    #: The longest window that is allowed on Spark; left out: an hour.
+    max_window: str | None = None
     #: Folder that relative paths are relative to.
     folder: Path = Path()
 
@@ -134,15 +153,23 @@ class Pipeline:
         app = root.child("app") or Table(document, ("app",), {})
         policy = app.get("policy", str) or DEFAULT_POLICY
         name = app.get("name", str) or Path(document.name).stem
+        max_window = app.get("max_window", str)
         app.done()
         policy_table = root.child("policy") or Table(document, ("policy",), {})
         classes = _classes(root)
         streams = tuple(_stream(name, table) for name, table in root.children("streams"))
         boxes = [_box(name, table) for name, table in root.children("boxes")]
+        views: list[ViewSpec] = []
+        readable = tuple(s.name for s in streams)
+        for view_name, table in root.children("views"):
+            view, box = _view(view_name, table, readable, folder)
+            readable = (*readable, view_name)
+            views.append(view)
+            boxes.append(box)
         specs: list[QuerySpec] = []
         queries: list[Query] = []
         for query_name, table in root.children("queries"):
-            spec, query, own = _query(query_name, table, streams, folder)
+            spec, query, own = _query(query_name, table, readable, folder)
             specs.append(spec)
             queries.append(query)
             boxes.extend(own)
@@ -172,6 +199,8 @@ class Pipeline:
             simulation=simulation,
             network=network,
             limits=limits,
+            views=tuple(views),
+            max_window=max_window,
             folder=folder,
         )
 
@@ -256,6 +285,8 @@ def _stream(name: str, table: Table) -> StreamSpec:
         options=options,
         time=table.get("time", str),
         watermark=table.get("watermark", str),
+        idle_timeout=table.get("idle_timeout", str),
+        retain=table.get("retain", str),
         trigger=table.get("trigger", str) or "100 milliseconds",
     )
     table.done()
@@ -329,8 +360,23 @@ def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
         raise table.error(error.finding, error.remedy) from error
 
 
+def _view(
+    name: str, table: Table, readable: tuple[str, ...], folder: Path
+) -> tuple[ViewSpec, Box]:
+    """A view over streams and over views that are declared before it."""
+    sql = _sql(table, folder)
+    if sql is None:
+        raise table.error("has no SQL", 'give it sql = "SELECT ..."')
+    time = table.get("time", str)
+    reads = _streams_read(sql, readable)
+    if not reads:
+        raise table.error("its SQL names no declared stream", suggestion("", readable), "sql")
+    place = table.document.place(table.path)
+    return ViewSpec(name=name, sql=sql, time=time, place=place), _make_box(name, reads, table)
+
+
 def _query(
-    name: str, table: Table, streams: tuple[StreamSpec, ...], folder: Path
+    name: str, table: Table, streams: tuple[str, ...], folder: Path
 ) -> tuple[QuerySpec, Query, list[Box]]:
     weight = table.get("weight", float, 1.0) or 0.0
     cls = table.get("class", str) or DEFAULT_CLASS
@@ -388,7 +434,7 @@ def _sink(table: Table) -> SinkSpec | None:
 
 
 def _query_boxes(
-    name: str, table: Table, sql: str | None, streams: tuple[StreamSpec, ...]
+    name: str, table: Table, sql: str | None, streams: tuple[str, ...]
 ) -> tuple[str, list[Box]]:
     """The boxes a query brings: a named output box, a chain, or one box for its SQL."""
     output, source = table.get("box", str), table.get("from", str)
@@ -409,7 +455,7 @@ def _query_boxes(
     if not reads:
         raise table.error(
             "its SQL names no declared stream",
-            suggestion("", [s.name for s in streams]),
+            suggestion("", streams),
             "sql",
         )
     numbers = Table(
@@ -433,11 +479,11 @@ def _chain(name: str, source: str, table: Table, links: list[Any]) -> list[Box]:
     return boxes
 
 
-def _streams_read(sql: str, streams: tuple[StreamSpec, ...]) -> tuple[str, ...]:
-    """Declared streams that occur as words in the SQL, outside quoted texts."""
+def _streams_read(sql: str, streams: tuple[str, ...]) -> tuple[str, ...]:
+    """Declared streams and views that occur as words in the SQL, outside quoted texts."""
     bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
     words = {word.lower() for word in re.findall(r"\w+", bare)}
-    return tuple(s.name for s in streams if s.name.lower() in words)
+    return tuple(name for name in streams if name.lower() in words)
 
 
 def _refuse_shared_sinks(specs: list[QuerySpec]) -> None:

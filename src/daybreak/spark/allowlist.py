@@ -17,6 +17,9 @@ together are, as a multiset, the result of the whole. Why each allowed node keep
 - Below a node that reads no stream, what gives the same rows each time it is computed: also
   aggregates that do not mind the order of rows, DISTINCT, sorting, set operations, every join.
 
+- Above a window: GROUP BY, DISTINCT, EXCEPT, INTERSECT and joins of streams that never bring rows
+  of two windows together. They are not linear in rows, but in windows; see ``windows.flow``.
+
 What is not in the list is refused, so a node that a later Spark adds is refused, too.
 """
 
@@ -24,8 +27,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from daybreak.spark.windows.flow import Flows, Misfit
+from daybreak.spark.windows.times import Band, Grid
 
 
 class Refused(Exception):
@@ -67,6 +73,10 @@ class Shape:
     reads: frozenset[str]
     #: Each row of one stream gives at most one row, by conditions and expressions alone.
     is_filter: bool
+    #: The windows that have to be closed first; None where each row stands alone.
+    over: Grid | Band | None = None
+    #: What a result column, by its position, tells of its row's window.
+    marks: Mapping[int, str] = field(default_factory=dict)
 
 
 _LEAVES = frozenset(
@@ -83,10 +93,9 @@ _NAMES = frozenset(
 )  # fmt: skip
 _ONE_TO_ONE = frozenset({"Project", "Filter"})
 _ROW_WISE = _NAMES | _ONE_TO_ONE | {"Generate", "Expand", "Union", "Join", "LateralJoin"}
+_GATHERING = frozenset({"Aggregate", "Distinct", "Except", "Intersect"})
 _PARTITIONING = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions"})
-_STATIC = (
-    _LEAVES | _ROW_WISE | {"Aggregate", "Distinct", "Sort", "Except", "Intersect"} | _PARTITIONING
-)
+_STATIC = _LEAVES | _ROW_WISE | _GATHERING | {"Sort"} | _PARTITIONING
 _GENERATORS = frozenset(
     {"Explode", "PosExplode", "Inline", "Stack", "JsonTuple", "VariantExplode", "ReplicateRows"}
 )
@@ -102,10 +111,10 @@ _AGGREGATES = frozenset(
 #: Join types by the side the stream is on.
 _STREAM_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
 _STREAM_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
+_BETWEEN_STREAMS = _STREAM_LEFT | {"RightOuter", "FullOuter"}
 
 _CUT = "its result would depend on how the rows were batched"
 _REFUSALS: Mapping[str, tuple[str, str]] = {
-    "Distinct": ("DISTINCT", "leave duplicates in, and drop them where the results are read"),
     "Deduplicate": ("dropDuplicates", "leave duplicates in, and drop them behind the sink"),
     "GlobalLimit": ("LIMIT", "filter by a condition on the row instead"),
     "LocalLimit": ("LIMIT", "filter by a condition on the row instead"),
@@ -131,10 +140,16 @@ def parse_plan(text: str) -> Node:
     return build()
 
 
-def shape_of(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -> Shape:
-    """What the plan reads and does; ``Refused`` unless it is linear in its streams.
+def shape_of(
+    plan: Node,
+    subqueries: list[Node],
+    streams: Mapping[str, str],
+    times: Mapping[str, str] | None = None,
+) -> Shape:
+    """What the plan reads and does; ``Refused`` unless it is linear in its rows or windows.
 
     ``streams``: the declared name of each stream by the lower-case name of its view.
+    ``times``: the column with the event time, of each stream that has one.
     ``subqueries``: the plans of all subquery expressions, at any depth.
     """
     rules = _Rules(streams, [plan, *subqueries])
@@ -147,9 +162,26 @@ def shape_of(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -> 
             )
         rules.check(subquery)
     reads = rules.check(plan)
+    if any(rules.gathers(node) for node in plan.walk()):
+        flows = Flows(rules.reads, rules.stream, rules.part, times)
+        shape = _windowed_shape(plan, reads, flows)
+        for node in plan.walk():
+            if rules.gathers(node):
+                _check_aggregates(node)
+        return shape
     kinds = {node.kind for node in _down_to_streams(plan, rules)}
     plain = not subqueries and len(reads) == 1 and kinds <= _NAMES | _ONE_TO_ONE
     return Shape(reads, plain)
+
+
+def _windowed_shape(plan: Node, reads: frozenset[str], flows: Flows) -> Shape:
+    try:
+        flow = flows.of(plan)
+    except Misfit as misfit:
+        raise Refused(f"{misfit.args[0]}, and {_CUT}", misfit.args[1]) from None
+    columns = enumerate(flows.outputs(plan))
+    marks = {at: flow.marks[column] for at, column in columns if column in flow.marks}
+    return Shape(reads, is_filter=False, over=flow.over, marks=marks)
 
 
 class _Rules:
@@ -176,14 +208,20 @@ class _Rules:
         if stream is not None:
             return frozenset({stream})
         if node.kind == "CTERelationRef":
-            return self.reads(self._part(node.fields["cteId"]))
+            return self.reads(self.part(node.fields["cteId"]))
         below = node.children[-1:] if node.kind == "WithCTE" else node.children
         return frozenset().union(*(self.reads(child) for child in below))
 
-    def _part(self, number: int) -> Node:
+    def part(self, number: int) -> Node:
         if number not in self._parts:  # to take it for static would be a guess
             raise Refused("has a part of WITH that is defined elsewhere", "write it in place")
         return self._parts[number]
+
+    def gathers(self, node: Node) -> bool:
+        """Whether the node brings rows of streams together."""
+        if node.kind == "Join":
+            return all(self.reads(child) for child in node.children)
+        return node.kind in _GATHERING and bool(self.reads(node))
 
     def check(self, node: Node) -> frozenset[str]:
         """Refuses what is not allowed at or below the node; gives the streams it reads."""
@@ -198,8 +236,8 @@ class _Rules:
         return reads
 
     def _check_kind(self, node: Node, *, is_static: bool) -> None:
-        if node.kind in (_STATIC if is_static else _ROW_WISE):
-            _check_functions(node)
+        if node.kind in (_STATIC if is_static else _ROW_WISE | _GATHERING):
+            _check_functions(node, is_static=is_static)
             return
         if is_static:
             name = _REFUSALS.get(node.kind, (node.kind, ""))[0]
@@ -210,15 +248,6 @@ class _Rules:
         self._refuse(node)
 
     def _refuse(self, node: Node) -> None:
-        if node.kind == "Aggregate":
-            raise _refused_aggregate(node)
-        if node.kind in ("Except", "Intersect"):
-            raise Refused(
-                f"{node.kind.upper()} is not yet supported",
-                "filter with a join (LEFT SEMI, LEFT ANTI) with a static table instead",
-            )
-        if node.kind == "Distinct" and node.children[0].kind == "Union":
-            raise Refused(f"UNION drops duplicates, and {_CUT}", "write UNION ALL")
         if node.kind == "Sort" and not node.fields.get("global", True):
             raise Refused(f"has SORT BY, and {_CUT}", _REFUSALS["Sort"][1])
         if node.kind in _PARTITIONING:
@@ -246,19 +275,15 @@ class _Rules:
 
     def _check_join(self, node: Node) -> None:
         left, right = (self.reads(child) for child in node.children)
-        if left and right:
-            one, other = min(left), min(right)
-            sides = f"{one!r} with itself" if left == right else f"{one!r} and {other!r}"
-            raise Refused(
-                f"joins streams {sides}, which is not yet supported",
-                "join with a static table, or join where the results are read",
-            )
-        _check_type(_join_type(node), _STREAM_LEFT if left else _STREAM_RIGHT)
+        if left and right:  # whether it keeps to windows is asked of the whole plan
+            _check_type(_join_type(node), _BETWEEN_STREAMS)
+        else:
+            _check_type(_join_type(node), _STREAM_LEFT if left else _STREAM_RIGHT)
 
 
-def _check_functions(node: Node) -> None:
-    """Aggregates (over static tables) and generators have lists of their own."""
-    others = sorted(node.aggregates() - _AGGREGATES)
+def _check_functions(node: Node, *, is_static: bool) -> None:
+    """Aggregates and generators have lists of their own."""
+    others = sorted(node.aggregates() - _AGGREGATES) if is_static else []
     if others:
         raise Refused(
             f"has {others[0]} over static tables, which depends on the order of rows",
@@ -270,25 +295,22 @@ def _check_functions(node: Node) -> None:
             raise Refused(f"has table function {generator}", "use explode, inline or stack")
 
 
+def _check_aggregates(node: Node) -> None:
+    """Over a stream, too, only aggregates that do not mind the order of rows."""
+    others = sorted(node.aggregates() - _AGGREGATES)
+    if others:
+        raise Refused(
+            f"has aggregate {others[0]}, which depends on the order of rows",
+            "use count, sum, avg, min, max, bool_and, bool_or, percentile, variance or stddev",
+        )
+
+
 def _check_type(found: str, allowed: frozenset[str]) -> None:
     if found not in allowed:
         raise Refused(
             f"a {_spaced(found)} join keeps or tests rows of the static table, and {_CUT}",
             "put the stream on the side that is kept: stream LEFT JOIN table",
         )
-
-
-def _refused_aggregate(node: Node) -> Refused:
-    grouping = json.dumps(node.fields["groupingExpressions"])
-    below = {name for child in node.walk() for name in child.expressions()}
-    has_window = '"window"' in grouping or '"session_window"' in grouping
-    if has_window and "PreciseTimestampConversion" in below:
-        return Refused(
-            "windowed aggregates are not yet supported",
-            "aggregate over the window where the results are read",
-        )
-    name = "GROUP BY without a window" if node.fields["groupingExpressions"] else "an aggregate"
-    return Refused(f"has {name}, and {_CUT}", "aggregate where the results are read")
 
 
 def _down_to_streams(node: Node, rules: _Rules) -> Iterator[Node]:

@@ -15,7 +15,14 @@ from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
-from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline, QuerySpec, SinkSpec, StreamSpec
+from daybreak.model.pipeline import (
+    DEFAULT_POLICY,
+    Pipeline,
+    QuerySpec,
+    SinkSpec,
+    StreamSpec,
+    ViewSpec,
+)
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
@@ -29,6 +36,9 @@ from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_sp
 from daybreak.spark.run import Prepared, Run
 from daybreak.spark.session import local_session
 from daybreak.spark.sinks import Callback
+from daybreak.spark.windows.check import event_times
+from daybreak.spark.windows.shared import Views
+from daybreak.spark.windows.times import duration_us
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class App:
     folder: Path = field(default_factory=Path)
     name: str = "daybreak"
     limits: Limits = field(default_factory=Limits)
+    #: Whether long and overlapping windows are computed from partial aggregates.
+    panes: bool = True
+    #: The longest window that is allowed.
+    max_window: str = "1 hour"
+    _views: dict[str, ViewSpec] = field(default_factory=dict)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
     _queries: dict[str, _Declared] = field(default_factory=dict)
@@ -78,6 +93,8 @@ class App:
                     query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
                 )
             app._queries[query.name] = _Declared(query)
+        app._views = {v.name: v for v in pipeline.views}
+        app.max_window = pipeline.max_window or app.max_window
         app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
         return app
 
@@ -94,9 +111,17 @@ class App:
         path: str | None = None,
         options: Mapping[str, Any] | None = None,
         arrivals: Arrivals | None = None,
+        time: str | None = None,
+        watermark: str | None = None,
+        idle_timeout: str | None = None,
+        retain: str | None = None,
         trigger: str = "100 milliseconds",
     ) -> None:
-        """Declares a stream: any Structured Streaming source, or ``format="generator"``."""
+        """Declares a stream: any Structured Streaming source, or ``format="generator"``.
+
+        ``time`` names the column with the event time, which windows need; ``watermark`` says how
+        late a row may be. Durations are texts such as ``"10 seconds"``.
+        """
         given = {k: str(v) for k, v in (options or {}).items()}
         if path is not None:
             given["path"] = path
@@ -109,9 +134,22 @@ class App:
                 schema=schema,
                 options=given,
                 arrivals=arrivals,
+                time=time,
+                watermark=watermark,
+                idle_timeout=idle_timeout,
+                retain=retain,
                 trigger=trigger,
             ),
         )
+
+    def view(self, name: str, *, sql: str, time: str | None = None) -> None:
+        """Declares a view: rows that several queries, or later views, read by its name.
+
+        ``time``: for a view over windows, its column that windows over it take for event time.
+        """
+        if name in self._views or name in self._streams:
+            raise ConfigError(f"view {name!r}", "is declared twice", "rename one of them")
+        self._views[name] = ViewSpec(name=name, sql=sql, time=time, place=f"view {name!r}")
 
     def query(
         self,
@@ -156,23 +194,32 @@ class App:
         """Validates everything and starts nothing; ``ConfigError`` says what is wrong."""
         chosen = self._chosen_policy(policy)
         schemas = {name: self._schema(spec) for name, spec in self._streams.items()}
-        checker = Checker(self.spark, schemas)
-        checked = {name: self._checked(checker, d) for name, d in self._queries.items()}
+        times = event_times(self._streams, schemas)
+        checker = Checker(self.spark, schemas, times, panes=self.panes)
+        views = Views(self._views, checker, duration_us(self.max_window, "[app]", "max_window"))
+        checked = {name: self._checked(checker, views, d) for name, d in self._queries.items()}
         if not checked:
             raise ConfigError(self.name, "declares no query", "add one")
+        classes = {n: d.spec.cls for n, d in self._queries.items()}
+        rank = {c.name: -c.priority for c in self._classes.values()}
+        shared = views.specs(checked, classes, rank)
+        checked |= {spec.name: views.checked[spec.name] for spec in shared}
         return Prepared(
             name=self.name,
             spark=self.spark,
             folder=self.folder,
-            network=self._network(checked),
+            network=self._network(checked, shared),
             policy=chosen,
-            streams=dict(self._streams),
-            schemas=schemas,
+            streams={**self._streams, **views.streams},
+            schemas={**schemas, **views.schemas},
             checked=checked,
-            specs={name: d.spec for name, d in self._queries.items()},
+            specs={d.name: d for d in (*(q.spec for q in self._queries.values()), *shared)},
             functions={n: d.function for n, d in self._queries.items() if d.function},
             callbacks={n: d.callback for n, d in self._queries.items() if d.callback},
-            fingerprints={n: _fingerprint(d) for n, d in self._queries.items()},
+            fingerprints={
+                **{n: _fingerprint(d, checked[n]) for n, d in self._queries.items()},
+                **{s.name: _fingerprint(_Declared(s), checked[s.name]) for s in shared},
+            },
         )
 
     def run(
@@ -218,22 +265,24 @@ class App:
             return generator_schema(spec)
         return stream_schema(self.spark, spec, self.folder)
 
-    def _checked(self, checker: Checker, declared: _Declared) -> CheckedQuery:
+    def _checked(self, checker: Checker, views: Views, declared: _Declared) -> CheckedQuery:
         spec = declared.spec
         if declared.function is not None:
             reads = tuple(signature(declared.function).parameters)
             return checker.function(spec.name, declared.function, reads, spec.place)
-        return checker.sql(spec.name, spec.sql or "", spec.place)
+        return views.check(spec.name, spec.sql or "", spec.place)
 
-    def _network(self, checked: Mapping[str, CheckedQuery]) -> Network:
-        """On Spark a query is one box."""
+    def _network(
+        self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]
+    ) -> Network:
+        """On Spark a query is one box, and so is a view, which feeds a stream of its own."""
         read = {s for c in checked.values() for s in c.reads}
         return Network(
-            streams=[Stream(name=s) for s in self._streams if s in read],
+            streams=[Stream(name=s) for s in (*self._streams, *self._views) if s in read],
             boxes=[Box(name=n, inputs=c.reads, kind="filter") for n, c in checked.items()],
             queries=[
-                Query(name=n, output=n, cls=d.spec.cls, qos=d.spec.qos, weight=d.spec.weight)
-                for n, d in self._queries.items()
+                Query(name=s.name, output=s.name, cls=s.cls, qos=s.qos, weight=s.weight)
+                for s in (*(d.spec for d in self._queries.values()), *shared)
             ],
             classes=self._classes.values(),
         )
@@ -272,7 +321,7 @@ def _sink(
     return SinkSpec(format="python"), sink
 
 
-def _fingerprint(declared: _Declared) -> str:
+def _fingerprint(declared: _Declared, checked: CheckedQuery) -> str:
     """Changes when the query's meaning may have: its SQL, or the text of its function."""
     if declared.function is not None:
         try:
@@ -280,4 +329,6 @@ def _fingerprint(declared: _Declared) -> str:
         except OSError:  # typed into a console: no text to compare
             text = declared.function.__qualname__
         return fingerprint(text)
-    return sql_fingerprint(declared.spec.sql or "")
+    # Windows over views hold the views' SQL.
+    sql = declared.spec.sql if checked.windowing is None else checked.sql
+    return sql_fingerprint(sql or "")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -26,11 +26,17 @@ from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, parse_plan, shape_of
 from daybreak.spark.composite import Parts, quoted, take_apart
+from daybreak.spark.windows.check import windowing_of
+from daybreak.spark.windows.panes import Panes
+from daybreak.spark.windows.panes import take_apart as take_panes
+from daybreak.spark.windows.rewrite import with_anchors, without_join_windows
+from daybreak.spark.windows.times import ANCHORS, Band, Windowing
 
 #: "filter": conditions and expressions over one stream, at most one row out per row in.
 #: "stateless": also joins with static tables, unions, generators, subqueries.
+#: "window": aggregates, joins and set operations over windows of event time.
 #: "function": a Python function on DataFrames, opaque.
-Kind = Literal["filter", "stateless", "function"]
+Kind = Literal["filter", "stateless", "window", "function"]
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _SAME_ROW = "the same row would give another result in another job"
@@ -55,6 +61,10 @@ class CheckedQuery:
     sql: str | None = None
     #: For a filter that can run together with others.
     parts: Parts | None = None
+    #: For a query over windows.
+    windowing: Windowing | None = None
+    #: For one that is computed from partial aggregates.
+    panes: Panes | None = None
 
 
 class Checker:
@@ -63,7 +73,20 @@ class Checker:
     Static tables and functions are those the session knows when the checker is made.
     """
 
-    def __init__(self, spark: SparkSession, streams: Mapping[str, StructType]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        streams: Mapping[str, StructType],
+        times: Mapping[str, str] | None = None,
+        *,
+        panes: bool = True,
+    ) -> None:
+        """``times``: the column with the event time, of each stream that declares one.
+
+        ``panes``: whether long and overlapping windows are computed from partial aggregates.
+        """
+        self._times = times or {}
+        self._with_panes = panes
         # Spark logs each analysis error with its whole stack; ours say the same in one line.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._streams = {name.lower(): name for name in streams}
@@ -82,24 +105,42 @@ class Checker:
         for name, frame in self._frames.items():
             frame.createOrReplaceTempView(quoted(name))
 
+    def add_stream(self, name: str, schema: StructType, time: str | None) -> None:
+        """Makes the rows of a view known under its name."""
+        self._streams[name.lower()] = name
+        self._times = {**self._times, **({name: time} if time is not None else {})}
+        self._frames[name] = _empty_frame(self._session, schema)
+        self._frames[name].createOrReplaceTempView(quoted(name))
+
     def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
         text = re.sub(r"[\s;]+$", "", sql)
         try:
-            frame = self._analysed(text)
+            text, parsed = self._parsed(text)
+            frame = self._session.sql(text)
             plan = frame._jdf.queryExecution().analyzed()
             inner = _scala_list(plan.subqueriesAll())
             trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
-            shape = shape_of(trees[0], trees[1:], self._streams)
+            shape = shape_of(trees[0], trees[1:], self._streams, self._times)
             if not shape.reads:
                 raise Refused("reads no stream", suggestion("", self._streams.values()))
             self._check_expressions(text, [plan, *inner], trees)
             _check_columns(frame.schema)
+            windowing = windowing_of(shape, frame.schema.names, self._times)
         except Refused as refused:
             raise ConfigError(place, refused.finding, refused.remedy) from None
         except (AnalysisException, ParseException) as error:
             raise self._explained(place, error) from None
+        if windowing is not None:
+            reads = tuple(sorted(shape.reads))
+            text = self._anchored(place, text, plan, parsed, windowing)
+            panes = self._panes(plan, reads, windowing)
+            if panes is not None:
+                windowing = replace(windowing, pane_us=panes.width_us)
+            return CheckedQuery(
+                name, reads, frame.schema, "window", text, windowing=windowing, panes=panes
+            )
         kind: Kind = "filter" if shape.is_filter else "stateless"
         reads = tuple(sorted(shape.reads))
         parts = self._parts(plan, reads[0]) if shape.is_filter else None
@@ -148,10 +189,46 @@ class Checker:
             raise ConfigError(place, refused.finding, refused.remedy) from None
         return CheckedQuery(name, reads, result.schema, "function")
 
-    def _analysed(self, text: str) -> DataFrame:
-        """The frame of a query. Parsed as one first: spark.sql() would run a command at once."""
+    def _panes(self, plan: Any, reads: tuple[str, ...], windowing: Windowing) -> Panes | None:
+        if not self._with_panes or len(reads) > 1:
+            return None
+
+        def analyse(text: str, tables: Mapping[str, StructType]) -> DataFrame:
+            for name, schema in tables.items():
+                _empty_frame(self._session, schema).createOrReplaceTempView(quoted(name))
+            return self._session.sql(text)
+
+        schema = self._frames[reads[0]].schema
         try:
-            self._session._jsparkSession.sessionState().sqlParser().parseQuery(text)
+            return take_panes(plan, reads[0], windowing, schema, analyse)
+        except PySparkException:  # its parts are no SQL by themselves: it runs over rows
+            return None
+
+    def _anchored(self, place: str, text: str, plan: Any, parsed: Any, windowing: Windowing) -> str:
+        """The text to run: a stream that is joined with itself by a band needs two names."""
+        band = windowing.over
+        if not isinstance(band, Band) or band.anchor != band.partner:
+            return text
+        view = f"{ANCHORS}{band.anchor}"
+        self._frames[band.anchor].createOrReplaceTempView(quoted(view))
+        new = with_anchors(text, parsed, band.anchor, view, on_right=band.on_right)
+        again = None if new is None else self._session.sql(new)._jdf.queryExecution().analyzed()
+        if new is None or not plan.sameResult(again):
+            raise ConfigError(
+                place,
+                f"joins stream {band.anchor!r} with itself in a way that cannot be taken apart",
+                "name the stream on both sides of the one join: FROM s a JOIN s b ON ...",
+            )
+        return new
+
+    def _parsed(self, text: str) -> tuple[str, Any]:
+        """The text as Spark understands it, and what its parser makes of it.
+
+        Parsed as a query first: spark.sql() would run a command at once.
+        """
+        parser = self._session._jsparkSession.sessionState().sqlParser()
+        try:
+            parsed = parser.parseQuery(text)
         except ParseException as error:
             command = re.match(r"\s*(\w+)", text)
             word = command[1].upper() if command else ""
@@ -160,7 +237,13 @@ class Checker:
                     f"does not begin as a query but with {word!r}", "write a SELECT"
                 ) from error
             raise
-        return self._session.sql(text)
+        plain = without_join_windows(text, parsed)
+        if plain is None:
+            raise Refused(
+                "has window(...) in a join's condition, with more than a column and a length",
+                "select it on both sides, (SELECT *, window(...) AS w FROM a) x, and join on x.w",
+            )
+        return (text, parsed) if plain == text else (plain, parser.parseQuery(plain))
 
     def _check_expressions(self, text: str, plans: list[Any], trees: list[Node]) -> None:
         literal = _MOVING_LITERAL.search(text)

@@ -31,7 +31,11 @@ CREATE TABLE IF NOT EXISTS segments (
     stream TEXT, seq INTEGER, checkpoint_id TEXT NOT NULL, batch_id INTEGER NOT NULL,
     offsets TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
     arrival_ns INTEGER NOT NULL, file TEXT NOT NULL, content BLOB,
+    low_us INTEGER, high_us INTEGER, before_us INTEGER, after_us INTEGER,
     PRIMARY KEY (stream, seq), UNIQUE (stream, checkpoint_id, batch_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marks (
+    stream TEXT PRIMARY KEY, before_seq INTEGER NOT NULL, watermark_us INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS cursors (
@@ -79,6 +83,8 @@ class SegmentRow:
     """One segment as the log knows it.
 
     ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
+    For a stream with event time: the range of it in the segment, and the stream's watermark
+    before and after the segment, which decide what is late and what is closed for ever.
     """
 
     stream: str
@@ -90,6 +96,10 @@ class SegmentRow:
     bytes: int
     arrival_ns: int
     file: str
+    low_us: int | None = None
+    high_us: int | None = None
+    before_us: int | None = None
+    after_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +173,10 @@ class CommitLog:
         if broken != "ok":
             raise sqlite3.DatabaseError(str(broken))
         self._db.executescript(_SCHEMA)
+        known = {row[1] for row in self._rows("PRAGMA table_info(segments)")}
+        for column in SegmentRow.__dataclass_fields__:
+            if column not in known:  # a log that was made before event time
+                self._db.execute(f"ALTER TABLE segments ADD COLUMN {column} INTEGER")
         with self._transaction():
             if self._row("SELECT id FROM meta") is None:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
@@ -188,9 +202,7 @@ class CommitLog:
     def add_segment(self, segment: SegmentRow, content: bytes | None = None) -> None:
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
         with self._transaction():
-            self._db.execute(
-                "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*values, content)
-            )
+            self._db.execute(_INSERT_SEGMENT, (*values, content))
 
     def segment_content(self, segment: SegmentRow) -> bytes:
         """What a segment without a file holds."""
@@ -209,6 +221,18 @@ class CommitLog:
             (stream, stream, from_seq),
         )
         return [_segment(row) for row in found]
+
+    def set_mark(self, stream: str, before_seq: int, watermark_us: int) -> None:
+        """A stream's watermark was raised between two segments, without a row to show for it."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO marks VALUES (?, ?, ?)", (stream, before_seq, watermark_us)
+            )
+
+    def marks(self) -> dict[str, tuple[int, int]]:
+        """The newest mark of each stream: the segment it lies before, and the watermark."""
+        found = self._rows("SELECT stream, before_seq, watermark_us FROM marks")
+        return {stream: (seq, us) for stream, seq, us in found}
 
     def find_batch(self, stream: str, checkpoint_id: str, batch_id: int) -> SegmentRow | None:
         row = self._row(
@@ -450,6 +474,10 @@ class CommitLog:
 _SEGMENT_COLUMNS = tuple(SegmentRow.__dataclass_fields__)
 #: Without the content, which is read only when it is asked for.
 _SELECT_SEGMENT = f"SELECT {', '.join(_SEGMENT_COLUMNS)} FROM segments"  # noqa: S608  # our own
+_INSERT_SEGMENT = (
+    f"INSERT INTO segments ({', '.join(_SEGMENT_COLUMNS)}, content) "  # noqa: S608  # our own
+    f"VALUES ({', '.join('?' * len(_SEGMENT_COLUMNS))}, ?)"
+)
 
 
 def _segment(row: Sequence[Any]) -> SegmentRow:

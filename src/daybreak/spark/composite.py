@@ -71,12 +71,12 @@ def take_apart(plan: Any, stream: str) -> Parts | None:
     for i in range(listed.size()):
         named = listed.apply(i)
         inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
-        columns.append((named.name(), _bare(inner.sql(), aliases[0])))
-    kept = None if condition is None else _bare(condition, aliases[0])
+        columns.append((named.name(), bare_columns(inner.sql(), aliases[0])))
+    kept = None if condition is None else bare_columns(condition, aliases[0])
     return Parts(stream, kept, tuple(columns))
 
 
-def _bare(text: str, alias: str) -> str:
+def bare_columns(text: str, alias: str) -> str:
     """Drops the qualifier from column names; texts in quotes stay as they are."""
     pieces = re.split(r"('(?:[^'\\]|\\.|'')*')", text)
     pattern = re.compile(rf"(?<![\w`.])(?:{re.escape(alias)}|`{re.escape(alias)}`)\.")

@@ -10,7 +10,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from math import ceil
@@ -27,6 +27,7 @@ from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.logspace import prefix
 from daybreak.spark.segments import Segment
 from daybreak.spark.standing import Standing, said
+from daybreak.spark.windows.inbox import Tick, WindowInbox
 from daybreak.spark.workers import Done, Group, JobTimeout, Order, Ticket, Workers
 
 #: How long the loop sleeps when nothing happens; stopping, tidying and retries wait for it.
@@ -60,7 +61,7 @@ class _Asked:
     done: Future[bool]
 
 
-_Event = _Arrived | _Ended | _Asked
+_Event = _Arrived | _Ended | _Asked | Tick
 
 
 class Hooks(NamedTuple):
@@ -84,15 +85,15 @@ class SparkExecutor:
         state: SystemState,
         books: Books,
         queries: Sequence[Runnable],
-        backlog: Mapping[str, list[Waiting]],
+        inboxes: Mapping[str, Inbox],
         next_seq: dict[str, int],
         hooks: Hooks,
         limits: Limits,
         rider_bound_s: float,
     ) -> None:
-        """``queries`` in the order of the network's boxes; ``backlog`` is what waits already.
+        """``queries`` in the order of the network's boxes; ``inboxes`` hold what waits already.
 
-        ``next_seq`` is the first segment not in the backlog, by stream.
+        ``next_seq`` is the first segment not in the inboxes, by stream.
         """
         self.workers = state.workers
         #: The first segment that has not been handed to the queries, by stream.
@@ -114,7 +115,7 @@ class SparkExecutor:
         self.compositor = Compositor(state, self.queries, bound_ns=round(rider_bound_s * 1e9))
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
-            self._subscribe(b, query, backlog.get(query.name, ()))
+            self._subscribe(b, query, inboxes[query.name])
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._threads = Workers(
@@ -126,6 +127,10 @@ class SparkExecutor:
     def on_segment(self, segment: Segment) -> None:
         """A segment is durable: its tuples are pending from now on."""
         self._events.put(_Arrived(segment))
+
+    def on_tick(self, tick: Tick) -> None:
+        """A stream's watermark was raised without a row."""
+        self._events.put(tick)
 
     def ask(self, make: Make | None = None) -> Future[bool]:
         """Changes something between two decisions; the future is done when it holds.
@@ -226,7 +231,7 @@ class SparkExecutor:
     def in_job(self, box: int) -> bool:
         return box in self._in_job
 
-    def adopt(self, box: int, query: Runnable, backlog: Iterable[Waiting]) -> None:
+    def adopt(self, box: int, query: Runnable, inbox: Inbox) -> None:
         """A query has come to this box; the state knows the box already."""
         if box == len(self.queries):
             self.queries.append(query)
@@ -237,7 +242,7 @@ class SparkExecutor:
             self.queries[box] = query
             self.standings[box] = Standing()
         self.compositor.adopt(box)
-        self._subscribe(box, query, backlog)
+        self._subscribe(box, query, inbox)
 
     def forget(self, box: int) -> None:
         """Nothing waits for this query any more, and nothing will."""
@@ -248,11 +253,10 @@ class SparkExecutor:
         self._inboxes[box] = Inbox()
         self._show(box)
 
-    def _subscribe(self, box: int, query: Runnable, backlog: Iterable[Waiting]) -> None:
+    def _subscribe(self, box: int, query: Runnable, inbox: Inbox) -> None:
         for stream in query.checked.reads:
             self._readers.setdefault(stream, []).append(box)
-        for item in backlog:
-            self._inboxes[box].put(item)
+        self._inboxes[box] = inbox
         self._show(box)
 
     def between_jobs(self, box: int, make: Make) -> Future[bool]:
@@ -322,6 +326,8 @@ class SparkExecutor:
             self._arrived(event.segment, loop)
         elif isinstance(event, _Ended):
             self._ended(event, loop)
+        elif isinstance(event, Tick):
+            self._ticked(event, loop)
         else:
             self._answer(event, loop)
 
@@ -341,12 +347,20 @@ class SparkExecutor:
             return  # a batch that came again after a crash: its tuples are counted already
         self.next_seq[segment.stream] = segment.seq + 1
         self.books.arrived(segment)
-        item = Waiting(segment.arrival_ns, segment.stream, segment.rows)
         for b in self._readers.get(segment.stream, ()):
-            self._inboxes[b].put(item)
-            if not self.standings[b].held:
-                self._show(b)
-                loop.arrived(b, segment.rows, self.now_ns)
+            self._pending(b, self._inboxes[b].arrive(segment), loop)
+
+    def _pending(self, box: int, came: int, loop: Loop) -> None:
+        """So many tuples are pending that were not before."""
+        if came and not self.standings[box].held:
+            self._show(box)
+            loop.arrived(box, came, self.now_ns)
+
+    def _ticked(self, tick: Tick, loop: Loop) -> None:
+        for b in self._readers.get(tick.stream, ()):
+            inbox = self._inboxes[b]
+            if isinstance(inbox, WindowInbox):
+                self._pending(b, inbox.tick(tick), loop)
 
     def _ended(self, event: _Ended, loop: Loop) -> None:
         self._busy -= 1

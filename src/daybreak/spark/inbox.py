@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from daybreak.spark.segments import Segment
 
 
 class Waiting(NamedTuple):
@@ -13,6 +16,8 @@ class Waiting(NamedTuple):
     arrival_ns: int
     stream: str
     tuples: int
+    #: For a window query: up to where these tuples close its windows.
+    closes_us: int = 0
 
 
 @dataclass
@@ -26,6 +31,19 @@ class Inbox:
     waiting: deque[Waiting] = field(default_factory=deque)
     tuples: int = 0
     arrival_sum_ns: int = 0
+
+    @classmethod
+    def of(cls, waiting: Iterable[Waiting]) -> Inbox:
+        """With what waits already, in any order."""
+        inbox = cls()
+        for item in sorted(waiting, key=lambda w: w.arrival_ns):
+            inbox.put(item)
+        return inbox
+
+    def arrive(self, segment: Segment) -> int:
+        """A segment is durable; returns how many tuples are pending because of it."""
+        self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows))
+        return segment.rows
 
     def put(self, item: Waiting) -> None:
         self.waiting.append(item)

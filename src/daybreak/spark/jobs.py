@@ -29,6 +29,10 @@ from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
+from daybreak.spark.windows.panes import compute as compute_panes
+from daybreak.spark.windows.runner import Ranges, compute
+from daybreak.spark.windows.times import ANCHORS
+from daybreak.spark.windows.views import advance, stamped
 
 #: Sets of queries whose common text is kept.
 MOST_COMPOSITES = 200
@@ -121,14 +125,21 @@ class JobRunner:
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
         started = time.perf_counter_ns()
-        tables, ranges = self._read(queries[0], taken)
-        if queries[0].checked.parts is not None:
-            results = self._compute_together(queries, cell or queries, tables)
+        if queries[0].checked.windowing is not None:
+            result, ranges = self._compute_windows(queries[0], taken)
+            results = [result]
         else:
-            results = [self._compute(queries[0], tables)]
+            tables, ranges = self._read(queries[0], taken)
+            if queries[0].checked.parts is not None:
+                results = self._compute_together(queries, cell or queries, tables)
+            else:
+                results = [self._compute(queries[0], tables)]
+        results = stamped(queries, results, taken)
         computed = time.perf_counter_ns()
         may_commit()
         committed_at, undelivered = self._commit(queries, results, ranges)
+        if not undelivered:
+            advance(queries[0].sink, ranges, committed_at)
         return Ran(
             rows=tuple(result.num_rows for result in results),
             work_ns=computed - started,
@@ -163,6 +174,25 @@ class JobRunner:
                 frame.createOrReplaceTempView(quoted(stream))
             result = self._session.sql(query.checked.sql or "")
         return result.toArrow().cast(query.schema)
+
+    def _compute_windows(
+        self, query: Runnable, taken: Sequence[Waiting]
+    ) -> tuple[pa.Table, Ranges]:
+        windowing, panes = query.checked.windowing, query.checked.panes
+        assert windowing is not None
+        store, cursors = self._store, self._cursors
+        if panes is not None:
+            return compute_panes(query, panes, windowing, taken, store, cursors, self._run_text)
+
+        def run(tables: Mapping[str, pa.Table]) -> pa.Table:
+            return self._compute(query, tables)
+
+        return compute(query, windowing, taken, store, cursors, run)
+
+    def _run_text(self, text: str, tables: Mapping[str, tuple[pa.Table, StructType]]) -> pa.Table:
+        for name, (table, schema) in tables.items():
+            self._frame_as(name, table, schema).createOrReplaceTempView(quoted(name))
+        return self._session.sql(text).toArrow()
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Runs a query over given rows, for its cost alone."""
@@ -245,13 +275,16 @@ class JobRunner:
         return committed_at, failed
 
     def _frame(self, stream: str, table: pa.Table) -> DataFrame:
+        return self._frame_as(stream, table, self._schemas[stream.removeprefix(ANCHORS)])
+
+    def _frame_as(self, name: str, table: pa.Table, schema: StructType) -> DataFrame:
         """The rows for Spark: in memory where they are few, for the executors to read else.
 
         Spark's optimizer works on rows in memory by itself, in the driver, one after the other.
         """
         if table.num_rows <= FEW_ROWS:
-            data: Any = table
-            return self._session.createDataFrame(data, self._schemas[stream])
-        path = make_folder(self._scratch) / f"{file_name(stream)}.parquet"
+            data: Any = table if table.num_columns else []
+            return self._session.createDataFrame(data, schema)
+        path = make_folder(self._scratch) / f"{file_name(name)}.parquet"
         pq.write_table(table, path)
-        return self._session.read.schema(self._schemas[stream]).parquet(str(path))
+        return self._session.read.schema(schema).parquet(str(path))

@@ -21,9 +21,13 @@ from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.commitlog import Cursor
 from daybreak.spark.declared import as_json
-from daybreak.spark.inbox import Waiting
+from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.sinks import make_sink
+from daybreak.spark.windows.check import event_times
+from daybreak.spark.windows.inbox import replayed
+from daybreak.spark.windows.runner import CLOSED
+from daybreak.spark.windows.shared import moved_views
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -88,6 +92,10 @@ class Operations:
             return Change("query-class", subject)
 
         self._ask(make, what="query-class", subject=query, value=cls)
+        for view, index in moved_views(self._run.prepared, self._run.state):
+            subject = self._query(view)
+            name = self._run.prepared.network.classes[index].name
+            self._ask(make, what="query-class", subject=view, value=name)
 
     def set_weight(self, query: str, weight: float) -> None:
         subject = self._query(query)
@@ -202,7 +210,8 @@ class Operations:
             raise ConfigError(spec.place, f"weight {spec.weight}", "give one in (0, 1]")
         if spec.name in prepared.streams:
             raise ConfigError(spec.place, "a stream has the same name", "rename one of them")
-        checked = Checker(prepared.spark, prepared.schemas).sql(
+        times = event_times(prepared.streams, prepared.schemas)
+        checked = Checker(prepared.spark, prepared.schemas, times).sql(
             spec.name, spec.sql or "", spec.place
         )
         assert spec.sink is not None
@@ -226,7 +235,8 @@ class Operations:
             executor, state = run.executor, run.state
             if self._known(spec.name):
                 raise ConfigError(spec.place, "is registered already", "drop it first")
-            starts = {s: self._start(s, start) for s in checked.reads}
+            run.time.adopt(spec.name, checked)
+            starts = run.starts(checked, lambda stream: self._start(stream, start))
             run.log.register_query(spec.name, mark, starts, reset=True)
             run.log.declare(spec.name, json.dumps(as_json(spec)))
             network = run.prepared.network.with_query(
@@ -239,7 +249,8 @@ class Operations:
             state.query_class[box] = network.class_of(box)
             state.query_weight[box] = spec.weight
             run.cursors.update({(spec.name, s): cursor for s, cursor in starts.items()})
-            executor.adopt(box, runnable, self._backlog(checked, starts))
+            run.late.adopt(spec.name, checked.windowing)
+            executor.adopt(box, runnable, self._inbox(checked, starts))
             executor.release(box, loop)
             # Policies size their tables when they are attached: the same policy begins anew.
             fresh = type(loop.policy)(loop.policy.params)  # type: ignore[attr-defined,call-arg]
@@ -253,15 +264,17 @@ class Operations:
         upcoming = Cursor(self._run.executor.next_seq.get(stream, 0), 0)
         return min(self._run.store.begin(stream), upcoming) if start == "earliest" else upcoming
 
-    def _backlog(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> list[Waiting]:
+    def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
         run = self._run
+        if checked.windowing is not None:
+            return replayed(checked.windowing, run.store, starts, starts[CLOSED].seq)
         waiting = [
             Waiting(segment.arrival_ns, stream, segment.rows)
             for stream in checked.reads
             for segment in run.store.segments(stream)
             if starts[stream].seq <= segment.seq < run.executor.next_seq.get(stream, 0)
         ]
-        return sorted(waiting, key=lambda w: w.arrival_ns)
+        return Inbox.of(waiting)
 
     def _known(self, name: str) -> bool:
         index = self._run.prepared.network.query_index.get(name)

@@ -41,7 +41,7 @@ from daybreak.spark.declared import MEMORY, from_json
 from daybreak.spark.executor import Hooks, SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
-from daybreak.spark.inbox import Waiting
+from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import Function, JobRunner, Runnable
 from daybreak.spark.keeper import Keeper, redeliver
@@ -53,6 +53,13 @@ from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Callback, MemorySink, Sink, make_sink, recover
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
+from daybreak.spark.windows.inbox import Tick, replayed
+from daybreak.spark.windows.keeper import TimeKeeper
+from daybreak.spark.windows.panes import pane_stream
+from daybreak.spark.windows.runner import CLOSED
+from daybreak.spark.windows.times import NEVER
+from daybreak.spark.windows.views import FORMAT as VIEW
+from daybreak.spark.windows.views import ViewSink, box_name
 from daybreak.version import __version__
 
 LIMITS = Limits()
@@ -85,7 +92,16 @@ class Prepared:
                 place=spec.place, callback=self.callbacks.get(name),
             )
             for name, spec in self.specs.items()
-        }  # fmt: skip
+            if not (spec.sink and spec.sink.format == VIEW)
+        } | self.views(staging)  # fmt: skip
+
+    def views(self, staging: Path) -> dict[str, ViewSink]:
+        """What turns the results of views into streams, by the names of their boxes."""
+        return {
+            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
+            for view, spec in self.streams.items()
+            if spec.format == VIEW and (name := box_name(view)) in self.checked
+        }
 
 
 class Run:
@@ -114,6 +130,8 @@ class Run:
         self._stop_threads: list[Callable[[], None]] = []
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
+        #: Whether the executor hears of segments; before, its inboxes are filled from the store.
+        self._tells = False
         self.policy = prepared.policy
         #: Queries of an earlier start that are no longer declared.
         self.forgotten: list[str] = []
@@ -131,8 +149,17 @@ class Run:
         self.store = SegmentStore(self.rundir, self.log)
         self._recall()
         prepared = self.prepared
+        self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.time_ns())
+        views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
+        for view in views:
+            view.bind(self.store, self._on_segment, self._on_tick)
         self.recovered = recover(self.log, self.sinks)
         self._register(reset)
+        for view in views:
+            closed = self.log.cursors().get((view.query, CLOSED))
+            if closed is not None:
+                view.closed(closed.seq, time.time_ns())
+        self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
         self.state = SystemState(network, workers, rides=True)
         self._start_ns = time.time_ns()
@@ -149,7 +176,7 @@ class Run:
             self.state,
             books,
             [self._runnable(b.name) for b in network.boxes],
-            self._backlog(),
+            self._inboxes(),
             {s: self.store.end(s).seq for s in prepared.streams},
             Hooks(
                 self._new_runner,
@@ -160,6 +187,7 @@ class Run:
             self.limits,
             rider_bound_s,
         )
+        self._tells = True
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
@@ -246,7 +274,7 @@ class Run:
             self.log.register_query(
                 name,
                 self.prepared.fingerprints[name],
-                {stream: self.store.end(stream) for stream in checked.reads},
+                self.starts(checked, self.store.end),
                 reset=name in reset,
                 place=self.prepared.specs[name].place,
             )
@@ -255,23 +283,42 @@ class Run:
         prepared = self.prepared
         return Runnable(prepared.checked[name], self.sinks[name], prepared.functions.get(name))
 
-    def _backlog(self) -> dict[str, list[Waiting]]:
-        """What was ingested before this start and not yet answered."""
+    def starts(self, checked: CheckedQuery, at: Callable[[str], Cursor]) -> dict[str, Cursor]:
+        """The cursors of a new query that begins there in its streams; no window is emitted."""
+        starts = {stream: at(stream) for stream in checked.reads}
+        if checked.windowing is not None:
+            starts[CLOSED] = Cursor(NEVER, 0)
+        if checked.panes is not None:
+            held = pane_stream(checked.name)
+            starts[held] = self.store.end(held)
+        return starts
+
+    def _inboxes(self) -> dict[str, Inbox]:
+        """With what was ingested before this start and not yet answered."""
         cursors = self.log.cursors()
-        found: dict[str, list[Waiting]] = {}
+        found: dict[str, Inbox] = {}
         for name, checked in self.prepared.checked.items():
+            if checked.windowing is not None:
+                starts = {stream: cursors[name, stream] for stream in checked.reads}
+                closed_us = cursors[name, CLOSED].seq
+                found[name] = replayed(checked.windowing, self.store, starts, closed_us)
+                continue
             waiting = [
                 Waiting(arrival, stream, rows)
                 for stream in checked.reads
                 for arrival, rows in self.store.pending(stream, cursors[name, stream])
             ]
-            found[name] = sorted(waiting, key=lambda w: w.arrival_ns)
+            found[name] = Inbox.of(waiting)
         return found
 
     def start_sources(self) -> None:
         """Starts what fills the streams that are read and not yet filled."""
         read = {s for c in self.prepared.checked.values() for s in c.reads}
-        self.sources.start(name for name in self.prepared.streams if name in read)
+        self.sources.start(
+            name
+            for name, spec in self.prepared.streams.items()
+            if name in read and spec.format != VIEW
+        )
 
     def _source(self, name: str) -> Source:
         prepared, spec = self.prepared, self.prepared.streams[name]
@@ -292,7 +339,13 @@ class Run:
             self._stop_threads.pop()()
 
     def _on_segment(self, segment: Segment) -> None:
-        self.executor.on_segment(segment)
+        if self._tells:
+            self.late.look(segment)
+            self.executor.on_segment(segment)
+
+    def _on_tick(self, tick: Tick) -> None:
+        if self._tells:
+            self.executor.on_tick(tick)
 
     def _run_loop(self) -> None:
         try:
@@ -308,6 +361,8 @@ class Run:
             relieve(self, over + round((1 - LEAVE) * self.limits.log_max_bytes), loop)
             self._remove_passed()
         self.room.full = self.store.held_bytes() > self.limits.log_max_bytes
+        for tick in self.time.silences(time.time_ns()):
+            self.executor.on_tick(tick)
         if time.monotonic() - self._taken_s >= PART_S:
             self._take()
 
@@ -330,9 +385,11 @@ class Run:
         self.log.checkpoint()
 
     def _remove_passed(self) -> None:
-        for stream in self.prepared.streams:
+        now_ns = time.time_ns()
+        for stream in (*self.prepared.streams, *self.time.derived):
             unread = Cursor(self.executor.next_seq.get(stream, 0), 0)
-            self.store.remove_below(stream, self.log.low_water(stream) or unread)
+            low = self.log.low_water(stream) or unread
+            self.store.remove_below(stream, self.time.retained(stream, low, now_ns))
 
     def _give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
         moves = []
@@ -462,10 +519,21 @@ class Run:
             self.healthy()
             time.sleep(min(every_s, left))
 
-    def drain(self, timeout_s: float = 600.0) -> None:
-        """Waits until bounded input has been read and every query has answered all of it."""
+    def drain(self, timeout_s: float = 600.0, *, flush: bool = False) -> None:
+        """Waits until bounded input has been read and every query has answered all of it.
+
+        ``flush``: the input ends here, so windows that are still open are closed and answered,
+        too. A row that comes for one of them in a later run is late.
+        """
         until = time.monotonic() + timeout_s
         self.sources.drain()
+        self._await_quiet(until, timeout_s)
+        for streams in self.time.stages if flush else ():
+            for tick in self.time.ends(streams, time.time_ns()):
+                self.executor.on_tick(tick)
+            self._await_quiet(until, timeout_s)
+
+    def _await_quiet(self, until: float, timeout_s: float) -> None:
         while not self.executor.ask().result(timeout=timeout_s):
             self.healthy()
             if time.monotonic() > until:
@@ -520,6 +588,7 @@ class Run:
             "changes": self.changes,
             "failures": self.failures,
             "lost": self.log.losses(),
+            "late": {name: n for name, n in self.late.counts.items() if n},
             "record_parts_dropped": self._parts.dropped,
             "dead_letters": {s: n for s in self.prepared.streams if (n := self.dead.count(s))},
         }

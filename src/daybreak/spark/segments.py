@@ -21,6 +21,8 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.commitlog import CommitLog, Cursor, SegmentRow
 from daybreak.spark.durable import file_name, make_folder, write_durably
 from daybreak.spark.rundir import RunDirectory
+from daybreak.spark.windows.clock import EventClock
+from daybreak.spark.windows.times import NEVER
 
 #: Up to this size a segment's rows are kept in the commit log: one wait for the disk, not three.
 SMALL_BYTES = 2**18
@@ -50,6 +52,7 @@ class SegmentStore:
         self._tables = _Tables(memory_bytes)
         self._small_bytes = small_bytes
         self._appending: dict[str, threading.Lock] = {}
+        self._clocks: dict[str, EventClock] = {}
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
             self._check(segment)
@@ -91,6 +94,8 @@ class SegmentStore:
             if known is not None or table.num_rows == 0:
                 return known
             stamped = _stamped(stream, table, arrival_ns)
+            clock = self._clocks.get(stream)
+            span = clock.span(table)._asdict() if clock is not None else {}
             seq = self.end(stream).seq
             file, content = "", None
             if stamped.nbytes <= self._small_bytes:
@@ -111,12 +116,42 @@ class SegmentStore:
                 bytes=size,
                 arrival_ns=arrival_ns,
                 file=file,
+                **span,
             )
             self._log.add_segment(segment, content)
+            if clock is not None:
+                clock.moved(span["high_us"], span["after_us"])
             with self._guard:
                 self._streams.setdefault(stream, []).append(segment)
                 self._tables.put(segment, stamped)
             return segment
+
+    def keep_time(self, stream: str, column: str, delay_us: int | None) -> None:
+        """From now on each segment of the stream records its event time; see ``EventClock``."""
+        clock = EventClock(column, delay_us)
+        for segment in self.segments(stream):
+            if segment.after_us is not None:
+                clock.moved(segment.high_us, segment.after_us)
+        before_seq, watermark_us = self._log.marks().get(stream, (0, NEVER))
+        if before_seq == self.end(stream).seq:
+            clock.moved(None, watermark_us)
+        self._clocks[stream] = clock
+
+    def clock(self, stream: str) -> EventClock | None:
+        """The event time of a stream; None where none was declared."""
+        return self._clocks.get(stream)
+
+    def raise_watermark(self, stream: str, watermark_us: int) -> bool:
+        """Closes windows without a row: durable when this returns; False if they were closed."""
+        with self._guard:
+            turn = self._appending.setdefault(stream, threading.Lock())
+        with turn:
+            clock = self._clocks[stream]
+            if watermark_us <= clock.watermark_us:
+                return False
+            self._log.set_mark(stream, self.end(stream).seq, watermark_us)
+            clock.moved(None, watermark_us)
+            return True
 
     def segments(self, stream: str) -> list[Segment]:
         """What is kept of a stream, oldest first."""

@@ -1,0 +1,75 @@
+"""Ad-hoc queries: one batch over what a run directory still keeps of its streams.
+
+Reads the commit log and the segments without locking them, so it works beside a run. Any SELECT
+is allowed: it is one batch, so nothing about it depends on how rows were cut.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.spark.composite import quoted
+from daybreak.spark.segments import ARRIVAL
+
+#: A run may remove segments while they are listed; then they are listed again.
+TRIES = 5
+
+
+def retained(run_dir: Path, stream: str) -> list[pa.Table]:
+    """The segments of a stream that are kept, oldest first."""
+    for attempt in range(TRIES):
+        try:
+            return [
+                pq.read_table(run_dir / "segments" / file, partitioning=None)
+                for file in _files(run_dir, stream)
+            ]
+        except FileNotFoundError:
+            if attempt == TRIES - 1:
+                raise
+    return []
+
+
+def ad_hoc(
+    spark: SparkSession, run_dir: Path, schemas: Mapping[str, StructType], sql: str
+) -> pa.Table:
+    """The result of one SELECT over the retained rows of the streams, by their names."""
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for stream, schema in schemas.items():
+        kept = retained(run_dir, stream)
+        data: Any = pa.concat_tables(kept).drop_columns([ARRIVAL]) if kept else []
+        session.createDataFrame(data, schema).createOrReplaceTempView(quoted(stream))
+    try:
+        session._jsparkSession.sessionState().sqlParser().parseQuery(sql)
+        return session.sql(sql).toArrow()
+    except (AnalysisException, ParseException) as error:
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            named = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+            raise ConfigError(
+                "query", f"unknown stream {named!r}", suggestion(named, schemas)
+            ) from None
+        said = str(error).strip().split("\n")[0]
+        raise ConfigError("query", f"Spark refuses it: {said}", "correct the SQL") from None
+
+
+def _files(run_dir: Path, stream: str) -> list[str]:
+    path = run_dir / "state.db"
+    if not path.exists():
+        raise ConfigError(
+            str(run_dir), "is no run directory", "give the one of a run with --run-dir"
+        )
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        found = db.execute("SELECT file FROM segments WHERE stream = ? ORDER BY seq", (stream,))
+        return [row[0] for row in found]
+    finally:
+        db.close()

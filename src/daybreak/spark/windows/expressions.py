@@ -1,0 +1,162 @@
+"""Expressions of an analysed plan, read from Spark's JSON: which columns, windows and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from daybreak.spark.windows.times import Grid
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One expression with its children."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[Expression, ...]
+
+    @property
+    def id(self) -> int:
+        """What tells a column from every other one."""
+        return int(self.fields["exprId"]["id"])
+
+    def walk(self) -> Iterator[Expression]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def parse_expression(nodes: Sequence[Mapping[str, Any]]) -> Expression:
+    """The tree of an expression, which JSON lists in pre-order."""
+    rest = iter(nodes)
+
+    def build() -> Expression:
+        fields = next(rest)
+        children = tuple(build() for _ in range(fields["num-children"]))
+        kind = fields["class"].rsplit(".", 1)[-1]
+        if kind == "With":  # names for expressions that occur twice, as in BETWEEN
+            named = {_common(d): d.children[0] for d in children[1:]}
+            return _spelt_out(children[0], named)
+        return Expression(kind, fields, children)
+
+    return build()
+
+
+def _common(expression: Expression) -> str:
+    return str(expression.fields["id"])
+
+
+def _spelt_out(expression: Expression, named: Mapping[str, Expression]) -> Expression:
+    if expression.kind == "CommonExpressionRef":
+        return named.get(_common(expression), expression)
+    children = tuple(_spelt_out(child, named) for child in expression.children)
+    return replace(expression, children=children)
+
+
+def parse_list(lists: Sequence[Sequence[Mapping[str, Any]]]) -> list[Expression]:
+    return [parse_expression(one) for one in lists]
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The parts of a condition that must all hold."""
+    plain = bare(condition)
+    if plain.kind == "And":
+        for child in plain.children:
+            yield from conjuncts(child)
+    else:
+        yield plain
+
+
+#: What stands for its only child: names for other expressions, and casts between equal types.
+_STAND_INS = frozenset({"Between", "DatetimeSub", "KnownNullable", "KnownNotNull"})
+
+
+def bare(expression: Expression) -> Expression:
+    while expression.kind in _STAND_INS or _is_idle_cast(expression):
+        expression = expression.children[0]
+    return expression
+
+
+def _is_idle_cast(expression: Expression) -> bool:
+    return (
+        expression.kind == "Cast"
+        and expression.fields["dataType"] == "timestamp"
+        and bare(expression.children[0]).kind in ("TimestampAddInterval", "AttributeReference")
+    )
+
+
+def window_of(expression: Expression) -> tuple[Grid, Expression] | None:
+    """The grid and the time of what ``window(time, ...)`` was analysed to; None for others.
+
+    The analyser writes start = t - (t - offset) mod slide - i x slide, end = start + length, on
+    microseconds, with a conversion that no SQL can name.
+    """
+    if expression.kind != "CreateNamedStruct" or len(expression.children) != 4:
+        return None
+    start, end = (bare(expression.children[i]) for i in (1, 3))
+    if start.kind != "PreciseTimestampConversion" or end.kind != "PreciseTimestampConversion":
+        return None
+    sums, moduli = end.children[0], [e for e in start.walk() if e.kind == "Remainder"]
+    if sums.kind != "Add" or not moduli:  # a session window has neither
+        return None
+    shifted, slide = moduli[0].children
+    time, offset = shifted.children
+    grid = Grid(_number(sums.children[1]), _number(slide), _number(offset))
+    return grid, time.children[0]
+
+
+def window_start(expression: Expression) -> tuple[int, int] | None:
+    """``unix_micros(t) - pmod(unix_micros(t), length)`` as the id of t and the length.
+
+    What ``rewrite`` makes of a window in a join's condition.
+    """
+    if expression.kind != "Subtract":
+        return None
+    micros, rest = expression.children
+    if micros.kind != "UnixMicros" or rest.kind != "Pmod":
+        return None
+    again, length = rest.children
+    time, same = bare(micros.children[0]), again.children[:1]
+    if time.kind != "AttributeReference" or again.kind != "UnixMicros" or length.kind != "Literal":
+        return None
+    is_same = bare(same[0]).kind == "AttributeReference" and bare(same[0]).id == time.id
+    return (time.id, _number(length)) if is_same else None
+
+
+def _number(literal: Expression) -> int:
+    return int(literal.fields["value"])
+
+
+def shifted_time(expression: Expression) -> tuple[int, int] | None:
+    """``column + interval`` as the column's id and microseconds; None for anything else."""
+    plain = bare(expression)
+    if plain.kind == "AttributeReference":
+        return plain.id, 0
+    if plain.kind != "TimestampAddInterval":
+        return None
+    start, by = bare(plain.children[0]), plain.children[1]
+    sign = 1
+    while by.kind == "UnaryMinus":
+        sign, by = -sign, by.children[0]
+    kind = by.fields.get("dataType")
+    is_literal = by.kind == "Literal" and isinstance(kind, str) and kind.startswith("interval ")
+    if not is_literal or not str(by.fields["value"]).lstrip("-").isdecimal():
+        return None
+    inner = shifted_time(start)
+    return None if inner is None else (inner[0], inner[1] + sign * int(by.fields["value"]))
+
+
+def differences(condition: Expression) -> Iterator[tuple[int, int, int]]:
+    """Every ``a <= b + us`` between two columns that the condition states, as (a, b, us)."""
+    for part in conjuncts(condition):
+        if part.kind in ("LessThanOrEqual", "LessThan"):
+            small, large = part.children
+        elif part.kind in ("GreaterThanOrEqual", "GreaterThan"):
+            large, small = part.children
+        else:
+            continue
+        left, right = shifted_time(small), shifted_time(large)
+        if left is not None and right is not None:
+            yield left[0], right[0], right[1] - left[1]
