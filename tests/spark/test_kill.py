@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -31,9 +32,10 @@ low = 1
 format = "generator"
 options = {{ seed = 7, limit = {ROWS} }}
 arrivals = {{ rate_per_s = 400 }}
+time = "at"
 [queries.everything]
 class = "low"
-sql = "SELECT reading, station, temperature FROM readings"
+sql = "SELECT reading, station, temperature, at FROM readings"
 sink = {{ format = "parquet", path = "out/everything" }}
 [queries.warm]
 class = "high"
@@ -43,6 +45,14 @@ sink = {{ format = "parquet", path = "out/warm" }}
 class = "low"
 sql = "SELECT reading FROM readings WHERE wind > 45"
 sink = {{ format = "parquet", path = "out/windy" }}
+[queries.tumbling]
+class = "high"
+sql = "SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '1 second')"
+sink = {{ format = "parquet", path = "out/tumbling" }}
+[queries.sliding]
+class = "low"
+sql = "SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '2 second', '1 second')"
+sink = {{ format = "parquet", path = "out/sliding" }}
 """
 
 
@@ -108,3 +118,14 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     windy = [r["reading"] for r in pq.read_table(tmp_path / "out/windy").to_pylist()]
     assert len(windy) == len(set(windy))
     assert not list((tmp_path / "out").rglob("_staging/*")), "something was left in staging"
+    seconds = Counter(int(r["at"].timestamp()) for r in everything)
+    ends = {s + past for s in seconds for past in (1, 2)}
+    assert counted(tmp_path, "tumbling") == sorted((s + 1, n) for s, n in seconds.items())
+    overlapping = sorted((e, seconds[e - 1] + seconds[e - 2]) for e in ends)
+    assert counted(tmp_path, "sliding") == overlapping
+
+
+def counted(folder: Path, query: str) -> list[tuple[int, int]]:
+    """End and count of every window that was delivered."""
+    rows = pq.read_table(folder / "out" / query).to_pylist()
+    return sorted((int(row["e"].timestamp()), row["n"]) for row in rows)

@@ -1,0 +1,117 @@
+"""The arithmetic of windows against what a window is: every instant, every window, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.model import ConfigError
+from daybreak.spark.windows.clock import EventClock
+from daybreak.spark.windows.inbox import Tick, WindowInbox
+from daybreak.spark.windows.panes import width_us
+from daybreak.spark.windows.times import (
+    NEVER,
+    US_PER_S,
+    Band,
+    Grid,
+    Windowing,
+    duration_text,
+    duration_us,
+)
+
+grids = st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(0, 39)).map(
+    lambda g: Grid(max(g[0], g[1]), min(g[0], g[1]), g[2] % min(g[0], g[1]))
+)
+
+
+def windows(grid: Grid, around: int) -> list[tuple[int, int]]:
+    starts = [grid.offset_us + k * grid.slide_us for k in range(-200, 200)]
+    return [(s, s + grid.length_us) for s in starts if abs(s - around) < 200]
+
+
+@given(grids, st.integers(-100, 100))
+def test_ends_are_those_of_the_windows_that_hold_an_instant(grid: Grid, at: int) -> None:
+    ends = [end for start, end in windows(grid, at) if start <= at < end]
+    assert grid.first_end(np.array([at]))[0] == min(ends)
+    assert grid.last_end(np.array([at]))[0] == max(ends)
+    assert grid.last_closed(at) == max(end for _, end in windows(grid, at) if end <= at)
+
+
+@given(grids, st.integers(-50, 50))
+def test_nothing_before_begin_is_held_by_a_window_that_is_still_open(
+    grid: Grid, closed: int
+) -> None:
+    open_starts = [start for start, end in windows(grid, closed) if end > closed]
+    assert grid.begin(closed) == min(open_starts)
+
+
+def test_durations_are_read_and_written() -> None:
+    assert duration_us("10 seconds", "", "") == 10 * US_PER_S
+    assert duration_us("1 minute 30 seconds", "", "") == 90 * US_PER_S
+    assert duration_us("0.5 hours", "", "") == 1800 * US_PER_S
+    assert duration_text(90 * US_PER_S) == "90 seconds"
+    assert duration_text(7200 * US_PER_S) == "2 hours"
+    for wrong in ("", "ten seconds", "10", "10 parsecs", "-1 second"):
+        with pytest.raises(ConfigError, match="watermark"):
+            duration_us(wrong, "stream 's'", "watermark")
+
+
+def test_panes_are_for_windows_that_overlap_or_are_long() -> None:
+    second = US_PER_S
+    assert width_us(Grid(10 * second, 10 * second)) is None
+    assert width_us(Grid(60 * second, second)) == second
+    assert width_us(Grid(10 * second, 4 * second)) == 2 * second
+    assert width_us(Grid(3600 * second, 3600 * second)) == 60 * second
+
+
+def segment(*at: int) -> pa.Table:
+    return pa.table({"at": pa.array(at, pa.timestamp("us", "UTC"))})
+
+
+def test_a_watermark_only_rises_and_is_known_before_each_segment() -> None:
+    clock = EventClock("at", delay_us=10)
+    spans = []
+    for rows in ((100, 90), (80,), (None, 130)):
+        span = clock.span(segment(*rows))  # type: ignore[arg-type]
+        clock.moved(span.high_us, span.after_us)
+        spans.append(tuple(span))
+    assert spans == [(90, 100, NEVER, 90), (80, 80, 90, 90), (130, 130, 90, 120)]
+    empty = clock.span(segment(None))  # type: ignore[arg-type]
+    assert tuple(empty) == (None, None, 120, 120)
+
+
+def test_windows_wait_from_the_segment_that_closed_them() -> None:
+    """And only once all streams have passed their end."""
+    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at", "b": "at"}))
+    assert inbox.tick(Tick(1, "a", 5, 25)) == 0
+    assert inbox.tick(Tick(2, "b", 3, 12)) == 8
+    assert inbox.tick(Tick(3, "b", 2, 19)) == 0
+    assert inbox.tick(Tick(4, "b", 1, 40)) == 3
+    assert inbox.tick(Tick(5, "a", 0, 60)) == 1, "a mark without rows still closes windows"
+    assert [(w.arrival_ns, w.tuples, w.closes_us) for w in inbox.take(None)] == [
+        (2, 8, 10),
+        (4, 3, 20),
+        (5, 1, 40),
+    ]
+
+
+def test_a_train_takes_what_one_segment_closed_as_a_whole() -> None:
+    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at"}))
+    for n in range(1, 4):
+        inbox.tick(Tick(n, "a", 5, n * 10))
+    taken = inbox.take(6)
+    assert [w.closes_us for w in taken] == [10, 20]
+    assert inbox.tuples == 5
+    inbox.put_back(taken)
+    assert [w.closes_us for w in inbox.take(None)] == [10, 20, 30]
+
+
+def test_a_band_closes_when_the_last_possible_partner_has_passed() -> None:
+    over = Windowing(Band("a", "b", -2, 5), {"a": "at", "b": "at"})
+    assert over.bound({"a": 100, "b": 103}) == 98
+    assert over.bound({"a": 90, "b": 103}) == 90
+    assert over.needed_from("b", 98) == 96
+    assert over.needed_from("a", 98) == 98
