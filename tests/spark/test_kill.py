@@ -51,7 +51,9 @@ sql = "SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '
 sink = {{ format = "parquet", path = "out/tumbling" }}
 [queries.sliding]
 class = "low"
-sql = "SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '2 second', '1 second')"
+sql = '''
+SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '2 seconds', '1 second')
+'''
 sink = {{ format = "parquet", path = "out/sliding" }}
 """
 
