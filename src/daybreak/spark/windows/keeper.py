@@ -34,8 +34,12 @@ class TimeKeeper:
         store: SegmentStore,
         streams: Mapping[str, StreamSpec],
         queries: Mapping[str, Checked],
+        start_ns: int,
     ) -> None:
+        """``start_ns``: silence is counted from here at the earliest, not over a time when no
+        source ran."""
         self._store = store
+        self._start_ns = start_ns
         self._windows = {n: q.windowing for n, q in queries.items() if q.windowing is not None}
         self._idle_us: dict[str, int] = {}
         self._retain_ns: dict[str, int] = {}
@@ -88,7 +92,7 @@ class TimeKeeper:
             clock, newest = self._store.clock(stream), self._store.segments(stream)[-1:]
             if clock is None or clock.high_us == NEVER or not newest:
                 continue
-            silent_us = (now_ns - newest[0].arrival_ns) // 1000
+            silent_us = (now_ns - max(newest[0].arrival_ns, self._start_ns)) // 1000
             if silent_us < idle_us:
                 continue
             watermark = clock.high_us + silent_us - (clock.delay_us or 0)
