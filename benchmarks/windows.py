@@ -24,9 +24,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from daybreak.policies.base import Change
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.state import SystemState
+from daybreak.runtime.loop import Loop
 from daybreak.spark import generator
 from daybreak.spark.app import App
 from daybreak.spark.session import local_session
@@ -73,9 +72,8 @@ def measure(spark: SparkSession, window: str, panes: bool, seconds: int, rows: i
     folder = Path(tempfile.mkdtemp())
     gate = threading.Event()
 
-    def hold(_state: SystemState) -> Change:
+    def hold(_loop: Loop) -> None:
         gate.wait()
-        return Change("weight", 0)
 
     try:
         policy = make_policy_with("fcfs", train=60 * rows)

@@ -67,6 +67,37 @@ def test_a_pipeline_says_what_was_declared() -> None:
     assert pipeline.simulation.duration_s == 5
 
 
+def test_views_are_boxes_between_streams_and_queries() -> None:
+    found = Pipeline.parse(
+        """
+[app]
+max_window = "2 hours"
+[streams.readings]
+time = "at"
+watermark = "3 seconds"
+idle_timeout = "1 minute"
+retain = "1 day"
+[views.means]
+sql = "SELECT window.end AS until, avg(t) AS m FROM readings GROUP BY window(at, '1 minute')"
+time = "until"
+cost_us = 7
+[views.high]
+sql = "SELECT * FROM means WHERE m > 3"
+[queries.q]
+sql = "SELECT * FROM high"
+"""
+    )
+    assert found.max_window == "2 hours"
+    stream = found.streams[0]
+    assert (stream.time, stream.watermark) == ("at", "3 seconds")
+    assert (stream.idle_timeout, stream.retain) == ("1 minute", "1 day")
+    assert [(v.name, v.time) for v in found.views] == [("means", "until"), ("high", None)]
+    inputs = {box.name: box.inputs for box in found.network.boxes}
+    assert inputs == {"means": ("readings",), "high": ("means",), "q": ("high",)}
+    with pytest.raises(ConfigError, match="names no declared stream"):
+        Pipeline.parse('[streams.s]\n[views.v]\nsql = "SELECT 1"\n[queries.q]\nsql = "FROM v"')
+
+
 def test_sql_may_live_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "fire.sql").write_text("SELECT * FROM readings")
     text = '[streams.readings]\n[queries.fire]\nsql_file = "fire.sql"\n'

@@ -360,9 +360,7 @@ def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
         raise table.error(error.finding, error.remedy) from error
 
 
-def _view(
-    name: str, table: Table, readable: tuple[str, ...], folder: Path
-) -> tuple[ViewSpec, Box]:
+def _view(name: str, table: Table, readable: tuple[str, ...], folder: Path) -> tuple[ViewSpec, Box]:
     """A view over streams and over views that are declared before it."""
     sql = _sql(table, folder)
     if sql is None:

@@ -30,8 +30,8 @@ def retained(run_dir: Path, stream: str) -> list[pa.Table]:
     for attempt in range(TRIES):
         try:
             return [
-                pq.read_table(run_dir / "segments" / file, partitioning=None)
-                for file in _files(run_dir, stream)
+                _ipc(content) if content is not None else _parquet(run_dir / "segments" / file)
+                for file, content in _listed(run_dir, stream)
             ]
         except FileNotFoundError:
             if attempt == TRIES - 1:
@@ -61,7 +61,16 @@ def ad_hoc(
         raise ConfigError("query", f"Spark refuses it: {said}", "correct the SQL") from None
 
 
-def _files(run_dir: Path, stream: str) -> list[str]:
+def _ipc(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()
+
+
+def _parquet(path: Path) -> pa.Table:
+    return pq.read_table(path, partitioning=None)
+
+
+def _listed(run_dir: Path, stream: str) -> list[tuple[str, bytes | None]]:
+    """File or content of every segment."""
     path = run_dir / "state.db"
     if not path.exists():
         raise ConfigError(
@@ -69,7 +78,8 @@ def _files(run_dir: Path, stream: str) -> list[str]:
         )
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        found = db.execute("SELECT file FROM segments WHERE stream = ? ORDER BY seq", (stream,))
-        return [row[0] for row in found]
+        return db.execute(
+            "SELECT file, content FROM segments WHERE stream = ? ORDER BY seq", (stream,)
+        ).fetchall()
     finally:
         db.close()

@@ -272,9 +272,7 @@ class App:
             return checker.function(spec.name, declared.function, reads, spec.place)
         return views.check(spec.name, spec.sql or "", spec.place)
 
-    def _network(
-        self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]
-    ) -> Network:
+    def _network(self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]) -> Network:
         """On Spark a query is one box, and so is a view, which feeds a stream of its own."""
         read = {s for c in checked.values() for s in c.reads}
         return Network(

@@ -97,6 +97,7 @@ def declare(spark: SparkSession, name: str = "windows") -> App:
     app = App(spark, name=name)
     app.query_class("high", 60, [[0, 1], [1, 1], [2, 0]])
     app.query_class("low", 10)
+    app.query_class("default", 5)
     for stream in ("a", "b"):
         app.stream(
             stream,

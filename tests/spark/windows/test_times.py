@@ -75,7 +75,7 @@ def test_a_watermark_only_rises_and_is_known_before_each_segment() -> None:
     clock = EventClock("at", delay_us=10)
     spans = []
     for rows in ((100, 90), (80,), (None, 130)):
-        span = clock.span(segment(*rows))  # type: ignore[arg-type]
+        span = clock.span(segment(*rows))
         clock.moved(span.high_us, span.after_us)
         spans.append(tuple(span))
     assert spans == [(90, 100, NEVER, 90), (80, 80, 90, 90), (130, 130, 90, 120)]

@@ -22,6 +22,7 @@ from tests.spark.windows.logs import (
 )
 
 from daybreak.model import ConfigError
+from daybreak.model.limits import Limits
 from daybreak.spark.adhoc import ad_hoc
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
@@ -52,6 +53,7 @@ def test_after_failures_and_restarts_each_window_is_there_once(
         made = declare(spark)
         for name, sql in (("tumbling", TUMBLING), ("sliding", SLIDING)):
             made.query(name, sql=sql, sink={"format": "parquet", "path": str(tmp_path / name)})
+        made.limits = Limits(retries=0)
         return made
 
     def broken(run: Run, part: int) -> None:
@@ -182,7 +184,7 @@ def test_retained_segments_answer_ad_hoc_queries(spark: SparkSession, tmp_path: 
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, log.segments())
         run.drain()
-        run._tidy()
+        run._remove_passed()
         assert len(run.store.segments("a")) == len(log.streams["a"])
         assert len(run.store.segments("b")) == 1, "what nobody needs is removed"
         schemas = run.prepared.schemas
@@ -223,12 +225,13 @@ def test_refused_before_anything_starts(spark: SparkSession, sql: str, finding: 
 
 
 def test_what_a_stream_declares_about_time_is_checked(spark: SparkSession) -> None:
-    for declared, finding in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"time": "att"}, "did you mean 'at'"),
         ({"time": "v"}, "of type int"),
         ({"time": "at", "watermark": "soon"}, "no duration"),
         ({"watermark": "1 second"}, "without a time"),
-    ):
+    ]
+    for declared, finding in wrong:
         app = App(spark, name="wrong")
         app.stream("a", format="generator", options={"rows": "by-hand"}, **declared)
         app.query("q", sql="SELECT n FROM a")

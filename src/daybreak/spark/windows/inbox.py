@@ -82,7 +82,9 @@ def replayed(
     return inbox
 
 
-def _ticks(windowing: Windowing, store: SegmentStore, starts: Mapping[str, Cursor]) -> Iterable[Tick]:
+def _ticks(
+    windowing: Windowing, store: SegmentStore, starts: Mapping[str, Cursor]
+) -> Iterable[Tick]:
     for stream in windowing.times:
         newest_ns = 0
         for s in store.segments(stream):

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from daybreak.spark.commitlog import CommittedFile, StagedFile
 from daybreak.spark.composite import quoted
 from daybreak.spark.durable import file_name, make_folder, write_durably
-from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.inbox import Waiting
+from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.runner import CLOSED, Ranges
 from daybreak.spark.windows.times import Grid, Windowing
