@@ -19,7 +19,9 @@ from daybreak.runtime.report import RunReport
 pytestmark = pytest.mark.spark
 
 KILLS = 5
-ROWS = 5000
+#: More than all lives together can see; the last one is fed faster.
+ROWS = 20_000
+RATE_PER_S, LAST_RATE_PER_S = 300, 10_000
 PIPELINE = f"""
 [app]
 policy = "stride"
@@ -31,7 +33,7 @@ low = 1
 [streams.readings]
 format = "generator"
 options = {{ seed = 7, limit = {ROWS} }}
-arrivals = {{ rate_per_s = 400 }}
+arrivals = {{ rate_per_s = {RATE_PER_S} }}
 time = "at"
 [queries.everything]
 class = "low"
@@ -110,6 +112,8 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     for _ in range(KILLS):
         process = start(tmp_path, "--until-end")
         kill_at_random(process, tmp_path, moment)
+    faster = PIPELINE.replace(f"rate_per_s = {RATE_PER_S}", f"rate_per_s = {LAST_RATE_PER_S}")
+    (tmp_path / "pipeline.toml").write_text(faster)
     assert start(tmp_path, "--until-end").wait(timeout=300) == 0, (tmp_path / "log.txt").read_text()
 
     everything = pq.read_table(tmp_path / "out/everything").to_pylist()
