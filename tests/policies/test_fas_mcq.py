@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from math import exp, log
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.experiments.fas import testbed
 from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.fas_auto import AutoBeta
-from daybreak.policies.fas_mcq import FreshnessAware, weights_by_subscribers
+from daybreak.policies.fas_mcq import FreshnessAware
+from daybreak.policies.knee import Knee, drained
 from daybreak.policies.prioritised import PrioritisedQueries
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
@@ -190,11 +193,6 @@ def test_the_calendar_decides_as_a_scan_of_all_queries(drain: str, workers: int)
     assert_same(run(FreshnessAware), run(Scanning))
 
 
-def test_weights_follow_the_number_of_subscribers() -> None:
-    assert weights_by_subscribers({"a": 50, "b": 5, "c": 0}) == {"a": 1.0, "b": 0.1, "c": 0.02}
-    assert weights_by_subscribers({}) == {}
-
-
 def test_beta_zero_is_rb() -> None:
     """Without overheads FAS-MCQ(0) and RB-MCQ make the same run (section 5.2)."""
     chains = [([10_000 * k] * 2, [1 / (k + 1), 1.0]) for k in range(1, 6)]
@@ -223,7 +221,55 @@ def test_beta_goes_where_the_goal_pulls_it(goal: str, target: float, beta: float
     assert policy.beta == beta
 
 
-@pytest.mark.parametrize("params", [{"goal": "knee"}, {"target": 0.0}, {"window_s": -1.0}])
+@pytest.mark.parametrize("params", [{"goal": "knees"}, {"target": 0.0}, {"window_s": -1.0}])
 def test_bad_goals_are_refused(params: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         make_policy_with("fas-mcq-auto", **params)
+
+
+@pytest.mark.parametrize("begin", [0.0, 1.0])
+@pytest.mark.parametrize("load", [0.5, 0.95])
+def test_the_knee_is_found_from_either_end_at_any_load(begin: float, load: float) -> None:
+    setting = testbed.Setting(queries=60, streams=6, bursty=3, tuples=150, utilisation=load)
+    policy = make_policy_with("fas-mcq-auto", drain="one", goal="knee", window_s=0.003)
+    assert isinstance(policy, AutoBeta)
+    policy.beta = begin
+    network = testbed.testbed(setting)
+    simulate(network, policy, testbed.arrivals(setting, network))
+    assert 0.1 <= policy.beta <= 0.7
+
+
+def test_a_drained_backlog_costs_what_its_order_says() -> None:
+    """Against the paper's priorities and sums, one update after the other."""
+    random = Random(5)
+    rows = [
+        (random.uniform(0.1, 1), random.randint(1, 6), random.uniform(0.1, 0.9), random.random())
+        for _ in range(8)
+    ]
+    backlog = [(w, n, n * log(1 - s), n * s, n * c) for w, n, s, c in rows]
+    betas = np.array([0.0, 0.3, 1.0])
+    stale, slow = drained(np.array(backlog), betas)
+    for i, beta in enumerate(betas):
+
+        def priority(row: tuple[float, int, float, float], beta: float = beta) -> float:
+            weight, updates, passes, cost = row
+            power = updates**beta
+            return float(weight * (1 - (1 - passes) ** power) / (power * cost))
+
+        now, total, waits = 0.0, 0.0, 0.0
+        for weight, updates, passes, cost in sorted(rows, key=priority, reverse=True):
+            # A result leaves anywhere in the block, in the middle of it on average.
+            waits += updates * passes * (now + updates * cost / 2)
+            now += updates * cost
+            total += weight * (1 - (1 - passes) ** updates) * now
+        assert stale[i] == pytest.approx(total)
+        assert slow[i] == pytest.approx(waits)
+
+
+def test_without_backlogs_there_is_no_knee() -> None:
+    knee = Knee()
+    assert knee.beta() is None
+    knee.see([(1.0, 3, log(0.5), 1.5, 30.0)])  # one query has one order
+    assert knee.beta() is None
+    knee.see([(1.0, 9, 9 * log(0.5), 4.5, 90.0), (1.0, 1, log(0.5), 0.5, 10.0)])
+    assert knee.beta() is not None

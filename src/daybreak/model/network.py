@@ -20,6 +20,7 @@ from typing import Literal, TypeVar, get_args
 from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import QoSGraph
+from daybreak.model.weights import weights_by_subscribers
 
 BoxKind = Literal["filter", "map", "union", "aggregate", "join"]
 BOX_KINDS: tuple[str, ...] = get_args(BoxKind)
@@ -96,12 +97,15 @@ class Query:
     cls: str = DEFAULT_CLASS
     qos: QoSGraph | None = None
     weight: float = 1.0
+    #: How many users registered it; a network derives its weight from that where it is known.
+    subscribers: int | None = None
 
     def __post_init__(self) -> None:
+        place = f"query {self.name!r}"
         if not 0 < self.weight <= 1:
-            raise ConfigError(
-                f"query {self.name!r}", f"weight {self.weight}", "freshness weights lie in (0, 1]"
-            )
+            raise ConfigError(place, f"weight {self.weight}", "freshness weights lie in (0, 1]")
+        if self.subscribers is not None and self.subscribers < 0:
+            raise ConfigError(place, f"subscribers {self.subscribers}", "give 0 or more")
 
 
 T = TypeVar("T", Stream, Box, Query, QueryClass)
@@ -135,7 +139,8 @@ class Network:
             sorted(_numbered("class", declared), key=lambda c: (-c.priority, natural(c.name)))
         )
         self.class_index = {c.name: i for i, c in enumerate(self.classes)}
-        self.queries = tuple(self._with_qos(q) for q in _numbered("query", queries, sort))
+        numbered = _numbered("query", queries, sort)
+        self.queries = tuple(self._with_qos(q) for q in _weighed(numbered))
         self.stream_index = {s.name: i for i, s in enumerate(self.streams)}
         self.box_index = {b.name: i for i, b in enumerate(self.boxes)}
         self.query_index = {q.name: i for i, q in enumerate(self.queries)}
@@ -326,6 +331,13 @@ def _numbered(what: str, items: Iterable[T], sort: bool = True) -> tuple[T, ...]
             raise ConfigError(f"{what} {item.name!r}", "is declared twice", "rename one of them")
         named[item.name] = item
     return tuple(named[name] for name in (sorted(named, key=natural) if sort else named))
+
+
+def _weighed(queries: Sequence[Query]) -> list[Query]:
+    derived = weights_by_subscribers(
+        {q.name: q.subscribers for q in queries if q.subscribers is not None}
+    )
+    return [replace(q, weight=derived.get(q.name, q.weight)) for q in queries]
 
 
 def _frozen(lists: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:

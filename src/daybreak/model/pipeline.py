@@ -72,6 +72,7 @@ class QuerySpec:
     cls: str = DEFAULT_CLASS
     qos: QoSGraph | None = None
     weight: float = 1.0
+    subscribers: int | None = None
     sql: str | None = None
     sink: SinkSpec | None = None
     #: What it does when the log is full: lose its oldest rows, or slow the sources down. Left
@@ -377,6 +378,9 @@ def _query(
     name: str, table: Table, streams: tuple[str, ...], folder: Path
 ) -> tuple[QuerySpec, Query, list[Box]]:
     weight = table.get("weight", float, 1.0) or 0.0
+    subscribers = table.get("subscribers", int)
+    if subscribers is not None and "weight" in table.data:
+        raise table.error("has a weight and subscribers", "keep one of them", "subscribers")
     cls = table.get("class", str) or DEFAULT_CLASS
     qos = qos_graph(table)
     sql = _sql(table, folder)
@@ -387,7 +391,9 @@ def _query(
     output, boxes = _query_boxes(name, table, sql, streams)
     table.done()
     try:
-        query = Query(name=name, output=output, cls=cls, qos=qos, weight=weight)
+        query = Query(
+            name=name, output=output, cls=cls, qos=qos, weight=weight, subscribers=subscribers
+        )
     except ConfigError as error:
         raise table.error(error.finding, error.remedy) from error
     spec = QuerySpec(
@@ -395,6 +401,7 @@ def _query(
         cls=cls,
         qos=qos,
         weight=weight,
+        subscribers=subscribers,
         sql=sql,
         sink=sink,
         on_full=cast(Literal["skip", "block"] | None, on_full),

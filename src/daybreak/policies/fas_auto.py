@@ -2,20 +2,25 @@
 
 Beta trades response time for freshness. A goal bounds one of the two, and the other should be as
 good as the bound allows: beta moves a little after every window, towards response time or
-freshness, by how far the window's average was from the goal.
+freshness, by how far the window's average was from the goal. Or the goal is the knee of the two,
+found from the backlogs seen (``daybreak.policies.knee``), and beta moves towards it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from math import expm1
+from typing import Any, ClassVar, Literal, get_args
 
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Plan, View, Work
 from daybreak.policies.fas_mcq import FreshnessAware
+from daybreak.policies.knee import Knee
 from daybreak.policies.prioritised import DrainParams
 
+Goal = Literal["staleness", "response", "knee"]
+GOALS: tuple[str, ...] = get_args(Goal)
 #: How far beta moves at most after one window.
 STEP = 0.1
 #: The expected staleness of all queries is taken again after so many decisions.
@@ -26,26 +31,31 @@ SAMPLE_EVERY = 25
 class GoalParams(DrainParams):
     """Parameters of fas-mcq-auto."""
 
-    #: What is bounded: the share of time queries are stale, or the mean response time (s).
-    goal: Literal["staleness", "response"] = "staleness"
+    #: What is bounded: the share of time queries are stale, or the mean response time (s);
+    #: or the knee of the two.
+    goal: Goal = "staleness"
+    #: The bound; the knee has none.
     target: float = 0.1
     #: Beta may move once in so much time.
     window_s: float = 1.0
 
     def __post_init__(self) -> None:
         DrainParams.__post_init__(self)
-        if self.goal not in ("staleness", "response"):
-            raise ConfigError("policy", f"goal {self.goal!r}", 'give "staleness" or "response"')
+        if self.goal not in GOALS:
+            raise ConfigError("policy", f"goal {self.goal!r}", suggestion(self.goal, GOALS))
         for name in ("target", "window_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError("policy", f"{name} {getattr(self, name)}", "give more than 0")
 
 
 class AutoBeta(FreshnessAware):
-    """Keeps a bound on staleness or on response time, and makes the best of the other."""
+    """Keeps a bound on staleness or on response time, and makes the best of the other.
+
+    Or balances the two, where the goal is their knee.
+    """
 
     name = "fas-mcq-auto"
-    summary = "fas-mcq with beta moved to keep a goal for staleness or response time"
+    summary = "fas-mcq with beta moved to keep a goal for staleness or response time, or their knee"
     Params: ClassVar[type[Any]] = GoalParams
     params: GoalParams  # type: ignore[assignment]
 
@@ -64,6 +74,7 @@ class AutoBeta(FreshnessAware):
         self._response_ns, self._results = 0.0, 0.0
         #: Arrival of the oldest update taken by the plan on each worker.
         self._head_ns: dict[int, int] = {}
+        self._knee = Knee()
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         plan = super().decide(now_ns, worker)
@@ -87,30 +98,33 @@ class AutoBeta(FreshnessAware):
             self._move(now_ns)
 
     def _move(self, now_ns: int) -> None:
-        self._stale_ns += self._stale * (now_ns - self._since_ns)
-        self._since_ns = now_ns
-        target = self.params.target
-        if self.params.goal == "staleness":
-            # Too stale: towards freshness; else whatever is to spare goes to response time.
-            error = self._stale_ns / (now_ns - self._began_ns) / target - 1
-        else:
-            mean_s = self._response_ns / max(self._results, 1e-9) / NS_PER_S
-            error = 1 - mean_s / target
-        moved = min(max(self.beta + STEP * min(max(error, -1.0), 1.0), 0.0), 1.0)
+        moved = min(max(self.beta + self._step(now_ns), 0.0), 1.0)
         self._began_ns, self._stale_ns = now_ns, 0.0
         self._response_ns = self._results = 0.0
         if moved != self.beta:
             self.beta = moved
             self._ran.update(range(len(self.expected)))
 
+    def _step(self, now_ns: int) -> float:
+        """How far to move after this window."""
+        self._stale_ns += self._stale * (now_ns - self._since_ns)
+        self._since_ns = now_ns
+        if self.params.goal == "knee":
+            weights = self.view.query_weight
+            backlogs = ((weights[q], *self.backlog(q)) for q in range(len(weights)))
+            self._knee.see([b for b in backlogs if b[1]])
+            knee = self._knee.beta()
+            return 0.0 if knee is None else min(max(knee - self.beta, -STEP), STEP)
+        if self.params.goal == "staleness":
+            # Too stale: towards freshness; else whatever is to spare goes to response time.
+            error = self._stale_ns / (now_ns - self._began_ns) / self.params.target - 1
+        else:
+            mean_s = self._response_ns / max(self._results, 1e-9) / NS_PER_S
+            error = 1 - mean_s / self.params.target
+        return STEP * min(max(error, -1.0), 1.0)
+
     def _expected_staleness(self) -> float:
         """The mean over queries, by weight, of the chance to be stale now."""
-        pending, weights = self.view.pending, self.view.query_weight
-        total = 0.0
-        for query, boxes in enumerate(self.expected):
-            fresh = 1.0
-            for box, passes, _ in boxes:
-                if held := pending[box]:
-                    fresh *= max(0.0, 1.0 - passes) ** held
-            total += weights[query] * (1.0 - fresh)
-        return total / sum(weights)
+        weights = self.view.query_weight
+        stale = (w * -expm1(self.backlog(q)[1]) for q, w in enumerate(weights))
+        return sum(stale) / sum(weights)

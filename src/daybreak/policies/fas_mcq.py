@@ -7,7 +7,6 @@ does not count, which is RB-MCQ; beta = 1 is the policy for freshness proper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import expm1, inf, log1p
 from typing import Any, ClassVar
@@ -45,23 +44,20 @@ class FreshnessAware(PrioritisedQueries):
         self.beta = self.params.beta
 
     def priority(self, query: int) -> float:
+        updates, log_fresh, _, cost_ns = self.backlog(query)
+        # N^beta = N * N^(beta - 1); updates may wait at several boxes, so S and C are sums.
+        share = 1.0 if self.beta == 1 else updates ** (self.beta - 1)
+        return self.view.query_weight[query] * -expm1(share * log_fresh) / (share * cost_ns)
+
+    def backlog(self, query: int) -> tuple[int, float, float, float]:
+        """What waits for a query: updates, ln (1 - S)^N, results to expect, and work (ns)."""
         pending = self.view.pending
-        updates, log_fresh, cost_ns = 0, 0.0, 0.0
+        updates, log_fresh, results, cost_ns = 0, 0.0, 0.0, 0.0
         for box, passes, each_ns in self.expected[query]:
             if held := pending[box]:
                 updates += held
                 # In logarithms, since (1 - S)^N leaves the range of numbers within hundreds.
                 log_fresh += held * (log1p(-passes) if passes < 1 else -inf)
+                results += held * passes
                 cost_ns += held * each_ns
-        # N^beta = N * N^(beta - 1); updates may wait at several boxes, so S and C are sums.
-        share = 1.0 if self.beta == 1 else updates ** (self.beta - 1)
-        return self.view.query_weight[query] * -expm1(share * log_fresh) / (share * cost_ns)
-
-
-def weights_by_subscribers(subscribers: Mapping[str, int]) -> dict[str, float]:
-    """Weights in (0, 1] in proportion to how many registered each query (paper, 4.4).
-
-    A query that nobody registered counts as one with a single subscriber.
-    """
-    most = max([1, *subscribers.values()])
-    return {query: max(1, count) / most for query, count in subscribers.items()}
+        return updates, log_fresh, results, cost_ns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from daybreak.model.network import Network
+from daybreak.model.weights import weights_by_subscribers
 
 
 class SystemState:
@@ -25,6 +26,10 @@ class SystemState:
         self.class_priority = [c.priority for c in network.classes]
         self.query_class = [network.class_of(q) for q in range(len(network.queries))]
         self.query_weight = [q.weight for q in network.queries]
+        #: Of the queries whose weight follows it.
+        self.subscribers = {
+            i: q.subscribers for i, q in enumerate(network.queries) if q.subscribers is not None
+        }
         # What happened so far, per box.
         self.calls = [0] * boxes
         self.tuples_in = [0] * boxes
@@ -48,6 +53,18 @@ class SystemState:
             self.query_class.append(network.class_of(q))
             self.query_weight.append(network.queries[q].weight)
         self.network = network
+
+    def subscribed(self, query: int, count: int) -> list[int]:
+        """A query has so many subscribers now; returns the queries whose weights changed.
+
+        Weights are shares of the largest number, so they may all change with one.
+        """
+        self.subscribers[query] = count
+        weights = weights_by_subscribers(self.subscribers)
+        changed = [q for q, weight in weights.items() if weight != self.query_weight[q]]
+        for q in changed:
+            self.query_weight[q] = weights[q]
+        return changed
 
     def refine(self, box: int, taken: int, emitted: int, work_ns: int) -> None:
         """A box call ended: lets the box's estimates follow what was measured."""

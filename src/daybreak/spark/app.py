@@ -159,20 +159,27 @@ class App:
         cls: str = DEFAULT_CLASS,
         qos: QoSPoints = None,
         weight: float = 1.0,
+        subscribers: int | None = None,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
         on_full: Literal["skip", "block"] | None = None,
     ) -> Callable[[Function], Function]:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
         A function's parameters name the streams it reads; its own name is the query's unless
-        one is given. Without a sink, rows are kept in memory: ``run.rows(name)``.
+        one is given. Without a sink, rows are kept in memory: ``run.rows(name)``. The weight of
+        a query with ``subscribers`` is its share of the largest such number.
         """
 
         def declare(query_name: str, function: Function | None) -> None:
             spec, callback = _sink(sink)
+            if subscribers is not None and weight != 1.0:
+                raise ConfigError(
+                    f"query {query_name!r}", "has a weight and subscribers", "keep one of them"
+                )
             declared = QuerySpec(
-                name=query_name, cls=cls, qos=_graph(qos), weight=weight, sql=sql, sink=spec,
-                on_full=on_full, place=f"query {query_name!r}",
+                name=query_name, cls=cls, qos=_graph(qos), weight=weight,
+                subscribers=subscribers, sql=sql, sink=spec, on_full=on_full,
+                place=f"query {query_name!r}",
             )  # fmt: skip
             if query_name in self._queries:
                 raise ConfigError(declared.place, "is declared twice", "rename one of them")
@@ -279,7 +286,14 @@ class App:
             streams=[Stream(name=s) for s in (*self._streams, *self._views) if s in read],
             boxes=[Box(name=n, inputs=c.reads, kind="filter") for n, c in checked.items()],
             queries=[
-                Query(name=s.name, output=s.name, cls=s.cls, qos=s.qos, weight=s.weight)
+                Query(
+                    name=s.name,
+                    output=s.name,
+                    cls=s.cls,
+                    qos=s.qos,
+                    weight=s.weight,
+                    subscribers=s.subscribers,
+                )
                 for s in (*(d.spec for d in self._queries.values()), *shared)
             ],
             classes=self._classes.values(),

@@ -103,10 +103,23 @@ class Operations:
             raise ConfigError(f"query {query!r}", f"weight {weight}", "give one in (0, 1]")
 
         def make(loop: Loop) -> Change:
+            loop.state.subscribers.pop(subject, None)  # from now on it follows them no more
             loop.state.query_weight[subject] = weight
             return Change("weight", subject)
 
         self._ask(make, what="weight", subject=query, value=weight)
+
+    def set_subscribers(self, query: str, count: int) -> None:
+        subject = self._query(query)
+        if count < 0:
+            raise ConfigError(f"query {query!r}", f"{count} subscribers", "give 0 or more")
+
+        def make(loop: Loop) -> Change:
+            for other in loop.state.subscribed(subject, count):
+                loop.changed(Change("weight", other), time.time_ns())
+            return Change("weight", subject)
+
+        self._ask(make, what="subscribers", subject=query, value=count)
 
     def set_policy(self, policy: str | BasePolicy, seed: int = 1) -> None:
         chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)

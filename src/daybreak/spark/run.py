@@ -425,6 +425,10 @@ class Run:
         """Changes a query's freshness weight."""
         self.operations.set_weight(query, weight)
 
+    def set_subscribers(self, query: str, count: int) -> None:
+        """Changes how many registered a query; its weight follows, and the others' shares."""
+        self.operations.set_subscribers(query, count)
+
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Goes on under another policy; jobs under way end as they are."""
         self.operations.set_policy(policy)

@@ -30,8 +30,13 @@ def skewed(policy: str, zipf: float) -> Setting:
     return Setting(policy=policy, zipf=zipf, equal_costs=True, tuples=TUPLES)
 
 
-def bursty(policy: str, streams: int) -> Setting:
-    return Setting(policy=policy, bursty=streams, tuples=TUPLES)
+def bursty(policy: str, streams: int, calendar: float = 1.0) -> Setting:
+    return Setting(policy=policy, bursty=streams, tuples=TUPLES, calendar=calendar)
+
+
+def unpaid(streams: int) -> Setting:
+    """FAS-MCQ whose calendar costs nothing: what the policy itself gains."""
+    return bursty("fas-mcq", streams, calendar=0.0)
 
 
 def figure_8(context: Context) -> Outcome:
@@ -89,19 +94,24 @@ def figure_8(context: Context) -> Outcome:
 
 
 def figure_9(context: Context) -> Outcome:
-    means = Means(context, [bursty(p, n) for p in ("fas-mcq", "rb-mcq") for n in BURSTY])
+    paid = [bursty(p, n) for p in ("fas-mcq", "rb-mcq") for n in BURSTY]
+    means = Means(context, [*paid, *(unpaid(n) for n in BURSTY)])
     savings = {n: means.saving(bursty("fas-mcq", n), bursty("rb-mcq", n)) for n in BURSTY}
-    rows = [["bursty streams of 10", "FAS-MCQ", "RB-MCQ", "FAS-MCQ / RB-MCQ"]]
+    free = {n: means.saving(unpaid(n), bursty("rb-mcq", n)) for n in BURSTY}
+    heads = ["FAS-MCQ", "RB-MCQ", "FAS-MCQ / RB-MCQ", "with a free calendar"]
+    rows = [["bursty streams of 10", *heads]]
     for n in BURSTY:
         stale = [shown(means.mean(bursty(p, n)), "staleness") for p in ("fas-mcq", "rb-mcq")]
-        rows.append([str(n), *stale, f"{1 - savings[n]:.2f}"])
+        rows.append([str(n), *stale, f"{1 - savings[n]:.2f}", f"{1 - free[n]:.2f}"])
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        axes.plot(BURSTY, [1 - savings[n] for n in BURSTY], marker="o")
+        for mark, gains, label in (("o", savings, "FAS-MCQ"), ("s", free, "with a free calendar")):
+            axes.plot(BURSTY, [1 - gains[n] for n in BURSTY], marker=mark, label=label)
         axes.set_xlabel("bursty streams (of 10)")
         axes.set_ylabel("staleness of FAS-MCQ / RB-MCQ")
-        axes.set_ylim(0, 1)
+        axes.set_ylim(0, 1.05)
+        axes.legend(loc="lower right")
 
     return Outcome(
         claims=[
@@ -109,6 +119,11 @@ def figure_9(context: Context) -> Outcome:
                 "FAS-MCQ is less stale than RB-MCQ with any number of bursty streams",
                 means,
                 [(bursty("fas-mcq", n), bursty("rb-mcq", n)) for n in BURSTY],
+            ),
+            every_seed(
+                "the same with a calendar that costs nothing",
+                means,
+                [(unpaid(n), bursty("rb-mcq", n)) for n in BURSTY],
             ),
             Claim(
                 "the gain grows from no bursty stream to half of them",
@@ -130,8 +145,15 @@ def figure_9(context: Context) -> Outcome:
         ],
         table=rows,
         draw=draw,
-        notes=[NOTE_LENGTH, NOTE_CALENDAR, "The utilisation is 0.95."],
+        notes=[NOTE_LENGTH, NOTE_CALENDAR, NOTE_NO_BURSTS],
     )
+
+
+NOTE_NO_BURSTS = (
+    "The utilisation is 0.95. Without bursts almost every arrival is a scheduling point with news "
+    "of its own, so the calendar takes more of the twentieth of the time that is free, and of what "
+    "there is to gain; the last column leaves that charge out."
+)
 
 
 EXPERIMENTS = (
