@@ -1,5 +1,6 @@
 """Freshness is exact: stale from the first satisfying arrival to the last one processed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from daybreak.model import Network, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
 from daybreak.report.run import as_json, query_table
-from daybreak.runtime.report import RunReport, covered_ns
+from daybreak.runtime.report import RunReport
+from daybreak.runtime.staleness import Stale, covered_ns
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.randomness import random_for
 from daybreak.simulation.simulate import simulate
@@ -92,3 +94,14 @@ def test_tables_and_json_show_it() -> None:
         "q1": "48.0%",
         "q2": "60.0%",
     }
+
+
+def test_intervals_of_jobs_stand_for_results_where_there_are_any(tmp_path: Path) -> None:
+    """On Spark: overlapping jobs count once, what came before the run from its start."""
+    stale = Stale.of([(1, 90, 100), (1, -50, 10), (1, 5, 20), (0, 30, 30)])
+    assert stale.by_query(3).tolist() == [0, 30, 0]
+    report = replace(run([0, 0, 100]), stale=stale)
+    assert report.staleness.tolist() == [0.0, 30 / 125]
+    loaded = RunReport.load(report.save(tmp_path / "run"))
+    assert loaded.staleness.tolist() == report.staleness.tolist()
+    assert not Stale.of([]).by_query(2).any()

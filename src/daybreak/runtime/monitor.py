@@ -15,12 +15,14 @@ from daybreak.policies.base import Work
 from daybreak.runtime.report import (
     BACKLOG_FILE,
     OUTPUTS_FILE,
+    STALE_FILE,
     Backlog,
     Memory,
     Outputs,
     RunReport,
     TimeSpent,
 )
+from daybreak.runtime.staleness import Stale
 from daybreak.runtime.state import SystemState
 
 
@@ -33,6 +35,8 @@ class Monitor:
         self._departures = [array("q") for _ in network.queries]
         #: How many tuples each entry stands for; left empty while each stands for one.
         self._tuples = [array("q") for _ in network.queries]
+        #: Query, begin and end of stale intervals, where results do not say them.
+        self._stale: list[tuple[int, int, int]] = []
         self.decisions = 0
         self.scheduling_ns = 0
         self.call_ns = 0
@@ -76,6 +80,10 @@ class Monitor:
         self._arrivals[query].append(arrival_ns)
         self._departures[query].append(departure_ns)
         self._tuples[query].append(tuples)
+
+    def was_stale(self, query: int, since_ns: int, until_ns: int) -> None:
+        """Results of one job left together: the first of their tuples had waited since then."""
+        self._stale.append((query, since_ns, until_ns))
 
     def sample(self, now_ns: int, state: SystemState) -> None:
         """Records the backlog per class, at most once per sampling period."""
@@ -122,7 +130,18 @@ class Monitor:
                 del column[:]
         self._sampled_ns.clear()
         self._backlog.clear()
-        return {OUTPUTS_FILE: pa.table(outputs), BACKLOG_FILE: pa.table(backlog)}
+        of, since_ns, until_ns = np.array(self._stale, np.int64).reshape(-1, 3).T
+        stale = {
+            "query": pa.DictionaryArray.from_arrays(pa.array(of.astype(np.int32)), names),
+            "since_ns": since_ns,
+            "until_ns": until_ns,
+        }
+        self._stale.clear()
+        return {
+            OUTPUTS_FILE: pa.table(outputs),
+            STALE_FILE: pa.table(stale),
+            BACKLOG_FILE: pa.table(backlog),
+        }
 
     def report(
         self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
@@ -130,16 +149,16 @@ class Monitor:
         """Freezes the run; ``threads`` is how many shared the time that was spent."""
         self.sample(end_ns, state)
         counts = [len(a) for a in self._arrivals]
+        answers = any(self._tuples)
         return replace(
             self.head(state, end_ns, threads, manifest),
             outputs=Outputs(
                 query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
                 arrival_ns=_joined(self._arrivals),
                 departure_ns=_joined(self._departures),
-                tuples=_joined(self._tuples)
-                if any(self._tuples)
-                else np.ones(sum(counts), np.int64),
+                tuples=_joined(self._tuples) if answers else np.ones(sum(counts), np.int64),
             ),
+            stale=Stale.of(self._stale) if answers else None,
             backlog=Backlog(
                 at_ns=np.array(self._sampled_ns, dtype=np.int64),
                 pending=np.array(self._backlog, dtype=np.int64),

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S, QoSGraph
+from daybreak.runtime.staleness import Stale
 
 FORMAT = 1
 OUTPUTS_FILE = "outputs.parquet"
 BACKLOG_FILE = "backlog.parquet"
+STALE_FILE = "stale.parquet"
 PERCENTILES = (50, 90, 95, 99)
 
 
@@ -131,6 +133,8 @@ class RunReport:
     boxes: Mapping[str, Sequence[Any]]
     #: Only where it was asked for.
     memory: Memory | None = None
+    #: Only where results do not say it: on Spark, where an output is an answer, yes or no.
+    stale: Stale | None = None
 
     @property
     def duration_s(self) -> float:
@@ -191,15 +195,12 @@ class RunReport:
         A query is stale from the arrival of an update that will reach its output until no such
         update is pending any more. Each result is such an update and says when it arrived and
         left, so stale time is what these intervals cover together: exact, whatever the schedule.
-        On Spark every pending tuple counts, as in ``outputs``.
+        On Spark the results of a job leave together, so it is stale since the first tuple of the
+        job that gave a row; ``stale`` holds these intervals.
         """
-        stale = np.zeros(len(self.queries))
-        for q in range(len(self.queries)):
-            span = self._span(q)
-            # What an earlier run left pending arrived before this one began.
-            begin_ns = np.maximum(self.outputs.arrival_ns[span], 0)
-            stale[q] = covered_ns(begin_ns, self.outputs.departure_ns[span])
-        share: NDArray[np.float64] = stale / max(self.spent.wall_ns, 1)
+        o = self.outputs
+        stale = self.stale or Stale(o.query, o.arrival_ns, o.departure_ns)
+        share: NDArray[np.float64] = stale.by_query(len(self.queries)) / max(self.spent.wall_ns, 1)
         return share
 
     @property
@@ -246,6 +247,13 @@ class RunReport:
         for c, name in enumerate(self.classes):
             backlog[name] = self.backlog.pending[:, c]
         pq.write_table(pa.table(backlog), folder / BACKLOG_FILE)
+        if self.stale is not None:
+            names = pa.array(self.queries, pa.string())
+            of = pa.DictionaryArray.from_arrays(pa.array(self.stale.query), names)
+            stale = {**vars(self.stale), "query": of}
+            pq.write_table(pa.table(stale), folder / STALE_FILE)
+        else:
+            (folder / STALE_FILE).unlink(missing_ok=True)
         return self.save_head(folder)
 
     def save_head(self, folder: Path) -> Path:
@@ -301,11 +309,11 @@ class RunReport:
             backlog = pq.read_table(folder / BACKLOG_FILE, partitioning=None)
             boxes = pq.read_table(folder / "boxes.parquet")
             report = cls._from_parts(data, outputs, backlog, boxes)
-            if (folder / "memory.parquet").exists():
-                weighed = pq.read_table(folder / "memory.parquet")
-                memory = Memory(*(weighed[n].to_numpy() for n in ("at_ns", "held_bytes")))
-                report = replace(report, memory=memory)
-            return report
+            return replace(
+                report,
+                memory=_memory(folder / "memory.parquet"),
+                stale=_stale(folder / STALE_FILE, report.queries),
+            )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 str(folder), f"holds no readable run report ({error})", "name a run's folder"
@@ -316,11 +324,7 @@ class RunReport:
         classes = tuple(c["name"] for c in data["classes"])
         index = {name: i for i, name in enumerate(classes)}
         names = [q["name"] for q in data["queries"]]
-        column = outputs["query"].unify_dictionaries().combine_chunks()
-        codes = np.array(
-            [names.index(n) for n in column.dictionary.to_pylist()] or [0], dtype=np.int32
-        )
-        query = codes[column.indices.to_numpy()] if len(column) else np.empty(0, np.int32)
+        query = _query_index(outputs, names)
         # Written in parts, each is grouped by query; so must be the whole.
         order = np.argsort(query, kind="stable")
         return cls(
@@ -349,6 +353,37 @@ class RunReport:
         )
 
 
+def _memory(file: Path) -> Memory | None:
+    import pyarrow.parquet as pq
+
+    if not file.exists():
+        return None
+    weighed = pq.read_table(file)
+    return Memory(*(weighed[n].to_numpy() for n in ("at_ns", "held_bytes")))
+
+
+def _stale(series: Path, queries: Sequence[str]) -> Stale | None:
+    """Stale intervals, in one file or in parts."""
+    import pyarrow.parquet as pq
+
+    if not series.exists():
+        return None
+    table = pq.read_table(series, partitioning=None)
+    of = _query_index(table, queries).tolist()
+    rest = [table[name].to_pylist() for name in ("since_ns", "until_ns")]
+    return Stale.of(list(zip(of, *rest, strict=True)))
+
+
+def _query_index(table: Any, queries: Sequence[str]) -> NDArray[np.int32]:
+    """The column of query names, as indices."""
+    if not table.num_rows:
+        return np.empty(0, np.int32)
+    column = table["query"].unify_dictionaries().combine_chunks()
+    codes = [list(queries).index(name) for name in column.dictionary.to_pylist()]
+    found: NDArray[np.int32] = np.array(codes, dtype=np.int32)[column.indices.to_numpy()]
+    return found
+
+
 def summarise(
     response_s: NDArray[np.float64], utility: NDArray[np.float64], tuples: NDArray[np.int64]
 ) -> Summary:
@@ -366,16 +401,6 @@ def summarise(
         if known.any()
         else math.nan,
     )
-
-
-def covered_ns(begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> int:
-    """How much time the intervals cover together."""
-    if not len(begin_ns):
-        return 0
-    order = np.argsort(begin_ns, kind="stable")
-    begin, end = begin_ns[order], np.maximum.accumulate(end_ns[order])
-    gaps = np.maximum(begin[1:] - end[:-1], 0)
-    return int(end[-1] - begin[0] - gaps.sum())
 
 
 def weighted_percentiles(

@@ -47,7 +47,10 @@ class Books:
         costs.learn(len(boxes), tuples, cost_ns)
         learner.trains.learn(group.cell[0], tuples, cost_ns)
         shares = costs.shares(len(boxes), tuples, cost_ns)
-        for name, box, rows, share in zip(names, boxes, ran.rows, shares, strict=True):
+        done = zip(names, boxes, ran.rows, shares, ran.stale_since_ns, strict=True)
+        for name, box, rows, share, since_ns in done:
+            if since_ns is not None:
+                monitor.was_stale(box, since_ns - self.start_ns, left_ns)
             for item in taken:
                 monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
                 self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)

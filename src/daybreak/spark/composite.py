@@ -18,12 +18,13 @@ must say that the plan of the rebuilt query gives the same result as that of the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 #: Bits of one mask column; the sign bit and one more stay free.
 BITS = 62
@@ -141,10 +142,7 @@ class Composite:
 
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""
-        masks = [
-            result.column(f"{MASK}{i}").to_numpy()
-            for i in range((len(self._parts) + BITS - 1) // BITS)
-        ]
+        masks = self._masks(result)
         result = result.combine_chunks()  # once, not for every query
         found = []
         for at, schema in schemas.items():
@@ -155,6 +153,31 @@ class Composite:
             mine = mine.take(pa.array(rows)) if len(rows) < len(result) else mine
             found.append(mine.cast(schema))
         return found
+
+    def earliest(
+        self, result: pa.Table, stamps: NDArray[np.int64], places: Iterable[int]
+    ) -> list[int | None]:
+        """When the first row had arrived that each of these queries keeps; None without one.
+
+        ``stamps`` has the arrival of each row of the result. They are few, rows came in batches:
+        what a batch has for whom is looked up in one number, whatever its length.
+        """
+        if not len(stamps):
+            return [None for _ in places]
+        begins = np.flatnonzero(np.diff(stamps, prepend=stamps[0] - 1))
+        arrived = stamps[begins].tolist()
+        kept = [np.bitwise_or.reduceat(mask, begins).tolist() for mask in self._masks(result)]
+        return [
+            min(
+                (t for t, k in zip(arrived, kept[at // BITS], strict=True) if k >> at % BITS & 1),
+                default=None,
+            )
+            for at in places
+        ]
+
+    def _masks(self, result: pa.Table) -> list[NDArray[np.int64]]:
+        count = (len(self._parts) + BITS - 1) // BITS
+        return [result.column(f"{MASK}{i}").to_numpy() for i in range(count)]
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

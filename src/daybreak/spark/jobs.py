@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -38,6 +40,9 @@ from daybreak.spark.windows.views import advance, stamped
 MOST_COMPOSITES = 200
 #: Beyond so many rows a job is faster if the executors read them from a file.
 FEW_ROWS = 8000
+
+#: When the first tuple that gave a row had arrived, by query; None where that is not known.
+Since = Sequence[int | None] | None
 
 #: A query given as a Python function over one DataFrame per stream.
 Function = Callable[..., DataFrame]
@@ -74,6 +79,8 @@ class Ran:
     committed_at_ns: int
     #: Queries whose sink would not take a result that is committed: it stays staged.
     undelivered: Mapping[str, Exception]
+    #: Of each query, when the first tuple that gave a row had arrived; None where none did.
+    stale_since_ns: tuple[int | None, ...]
 
 
 @dataclass
@@ -125,13 +132,16 @@ class JobRunner:
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
         started = time.perf_counter_ns()
+        since: Since = None
         if queries[0].checked.windowing is not None:
             result, ranges = self._compute_windows(queries[0], taken)
             results = [result]
         else:
             tables, ranges = self._read(queries[0], taken)
+            stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
+            tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
             if queries[0].checked.parts is not None:
-                results = self._compute_together(queries, cell or queries, tables)
+                results, since = self._compute_together(queries, cell or queries, tables, stamps)
             else:
                 results = [self._compute(queries[0], tables)]
         results = stamped(queries, results, taken)
@@ -146,6 +156,7 @@ class JobRunner:
             commit_ns=time.perf_counter_ns() - computed,
             committed_at_ns=committed_at,
             undelivered=undelivered,
+            stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
         )
 
     def _read(
@@ -159,10 +170,11 @@ class JobRunner:
                 old = self._cursors[query.name, stream]
                 table, new = self._store.rows(stream, old, tuples)
                 ranges[stream] = (old, new)
-                tables[stream] = table.drop_columns([ARRIVAL])
+                tables[stream] = table
             else:
                 frame = self._session.createDataFrame([], self._schemas[stream])
-                tables[stream] = frame.toArrow()
+                stamp = pa.field(ARRIVAL, pa.int64(), nullable=False)
+                tables[stream] = frame.toArrow().append_column(stamp, pa.array([], pa.int64()))
         return tables, ranges
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -204,17 +216,22 @@ class JobRunner:
         queries: Sequence[Runnable],
         cell: Sequence[Runnable],
         tables: Mapping[str, pa.Table],
-    ) -> list[pa.Table]:
+        stamps: Mapping[str, NDArray[np.int64]],
+    ) -> tuple[list[pa.Table], Since]:
         compiled = self.compile(cell)
         [(stream, table)] = tables.items()
         result = self._project(compiled, table)
+        # One row for each, in their order; but what executors read from a file may lose it.
+        in_order = result is not None or table.num_rows <= FEW_ROWS
         if result is None:
             if len(queries) == 1:
-                return [self._compute(queries[0], tables)]
+                return [self._compute(queries[0], tables)], None
             self._frame(stream, table).createOrReplaceTempView(quoted(stream))
             result = self._session.sql(compiled.composite.sql).toArrow()
-        places = {query.name: at for at, query in enumerate(cell)}
-        return compiled.composite.cut(result, {places[q.name]: q.schema for q in queries})
+        of = {query.name: at for at, query in enumerate(cell)}
+        places = {of[q.name]: q.schema for q in queries}
+        since = compiled.composite.earliest(result, stamps[stream], places) if in_order else None
+        return compiled.composite.cut(result, places), since
 
     def compile(self, cell: Sequence[Runnable]) -> _Compiled:
         """The composite of a cell, made once."""
@@ -288,3 +305,11 @@ class JobRunner:
         path = make_folder(self._scratch) / f"{file_name(name)}.parquet"
         pq.write_table(table, path)
         return self._session.read.schema(schema).parquet(str(path))
+
+
+def _first_possible(
+    results: Sequence[pa.Table], taken: Sequence[Waiting]
+) -> tuple[int | None, ...]:
+    """For results that do not tell which tuples gave them: it may have been the first."""
+    first = min((item.arrival_ns for item in taken), default=None)
+    return tuple(first if result.num_rows else None for result in results)

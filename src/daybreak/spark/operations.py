@@ -49,8 +49,9 @@ def sql_fingerprint(sql: str) -> str:
 def one_box(spec: QuerySpec, reads: tuple[str, ...]) -> tuple[Box, Query]:
     """On Spark a query is one box."""
     return Box(name=spec.name, inputs=reads, kind="filter"), Query(
-        name=spec.name, output=spec.name, cls=spec.cls, qos=spec.qos, weight=spec.weight
-    )
+        name=spec.name, output=spec.name, cls=spec.cls, qos=spec.qos, weight=spec.weight,
+        subscribers=spec.subscribers,
+    )  # fmt: skip
 
 
 def usable_on_spark(policy: BasePolicy) -> BasePolicy:
@@ -260,6 +261,7 @@ class Operations:
             state.adopt(network)
             run.monitor.adopt(network)
             state.query_class[box] = network.class_of(box)
+            state.subscribers.pop(box, None)
             state.query_weight[box] = spec.weight
             run.cursors.update({(spec.name, s): cursor for s, cursor in starts.items()})
             run.late.adopt(spec.name, checked.windowing)

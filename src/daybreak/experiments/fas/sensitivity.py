@@ -136,7 +136,7 @@ def figure_9(context: Context) -> Outcome:
                 "beyond half of them bursty, the gain shrinks",
                 "published",
                 "40% at 5, 22% at 10",
-                f"{percent(savings[5])} at 5, {percent(savings[10])} at 10",
+                f"{savings[5]:.1%} at 5, {savings[10]:.1%} at 10",
                 savings[10] < savings[5],
             ),
             published(
