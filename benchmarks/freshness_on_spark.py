@@ -1,13 +1,15 @@
 """Staleness on Spark: fas-mcq beside round-robin, on the same arrivals in the same session.
 
-    python benchmarks/freshness_on_spark.py [--seconds 10] [--repetitions 3] [--json]
+    python benchmarks/freshness_on_spark.py [--periods 8] [--repetitions 3] [--json]
 
 Streams fill in bursts, half of them large ones; each has three queries: one that most bursts make
 stale, one that few do, and one whose tuples take long. How often bursts come is set by what jobs
 cost here, measured first, so that the one worker is busy for 0.8 of the time if every query runs
-by itself. The policies take turns; each pair of runs sees the same arrivals, once with every
-query as a job of its own and once with filters run together. Staleness is the run report's: the
-share of time in which a tuple that gave a row was pending.
+by itself; a run lasts eight such periods. The policies take turns; each pair of runs sees the same
+arrivals, once with every query as a job of its own and once with filters run together. Staleness
+is the run report's: the share of time in which a tuple that gave a row was pending. Exits with 0 if
+fas-mcq is below round-robin where every query is a job of its own; run together, the three queries of
+a stream are one job, and there is little left to choose.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ STREAMS = 8
 LARGE, SMALL = 30, 2
 UTILISATION = 0.8
 #: How much queries may delay each other to run together: not at all, and Daybreak's default.
-BOUNDS_S = {"each by itself": 0.0, "run together": 0.1}
+ALONE = "each by itself"
+BOUNDS_S = {ALONE: 0.0, "run together": 0.1}
 #: A burst takes this long to come.
 BURST_S = 0.1
 QUERIES = {
@@ -97,9 +100,10 @@ def staleness(report: RunReport) -> dict[str, float]:
     return {**kinds, "all": report.overall_staleness}
 
 
-def measure(session: SparkSession, seconds: float, repetitions: int, folder: Path) -> Any:
+def measure(session: SparkSession, periods: float, repetitions: int, folder: Path) -> Any:
     costs = job_costs_s(session, folder / "warm")
     period_s = STREAMS * sum(costs.values()) / UTILISATION
+    seconds = periods * period_s
     runs: list[dict[str, Any]] = []
     for way, bound_s in BOUNDS_S.items():
         for repetition in range(repetitions):
@@ -140,7 +144,10 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def show(result: Mapping[str, Any]) -> None:
     costs = ", ".join(f"{kind} {1e3 * c:.0f} ms" for kind, c in result["job_costs_s"].items())
-    print(f"a job takes: {costs}; a burst per stream about every {result['period_s']:.2f} s")
+    print(
+        f"a job takes: {costs}; a burst per stream about every {result['period_s']:.2f} s; "
+        f"runs of {result['seconds']:.0f} s"
+    )
     for way, found in result["ways"].items():
         print(f"{way}:")
         for policy, stale in found["staleness"].items():
@@ -154,7 +161,7 @@ def show(result: Mapping[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each run")
+    parser.add_argument("--periods", type=float, default=8.0, help="between bursts, of each run")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON only")
     arguments = parser.parse_args()
@@ -162,7 +169,7 @@ def main() -> int:
     session = local_session("freshness benchmark", cores=2)
     try:
         with TemporaryDirectory() as folder:
-            result = measure(session, arguments.seconds, arguments.repetitions, Path(folder))
+            result = measure(session, arguments.periods, arguments.repetitions, Path(folder))
     finally:
         session.stop()
     result["took_s"] = time.monotonic() - began
@@ -170,7 +177,7 @@ def main() -> int:
         print(json.dumps(result, indent=2))
     else:
         show(result)
-    return 0 if all(way["ratio"] < 1 for way in result["ways"].values()) else 1
+    return 0 if result["ways"][ALONE]["ratio"] < 1 else 1
 
 
 if __name__ == "__main__":
