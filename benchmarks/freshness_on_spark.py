@@ -8,8 +8,8 @@ cost here, measured first, so that the one worker is busy for 0.8 of the time if
 by itself; a run lasts eight such periods. The policies take turns; each pair of runs sees the same
 arrivals, once with every query as a job of its own and once with filters run together. Staleness
 is the run report's: the share of time in which a tuple that gave a row was pending. Exits with 0 if
-fas-mcq is below round-robin where every query is a job of its own; run together, the three queries of
-a stream are one job, and there is little left to choose.
+fas-mcq is below round-robin where every query is a job of its own; run together, the queries of a
+stream are one job, and there is little left to choose.
 """
 
 from __future__ import annotations
