@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
+from daybreak.spark.composite import BITS, MASK, Composite, Parts
 from daybreak.spark.segments import SegmentStore
 
 if TYPE_CHECKING:
@@ -154,3 +158,26 @@ def test_weights_follow_the_subscribers_while_it_runs(spark: SparkSession, tmp_p
     assert [c["what"] for c in report.manifest["changes"]] == [
         "subscribers", "weight", "subscribers",
     ]  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    batches=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4)), max_size=5),
+    kept=st.dictionaries(st.integers(0, 69), st.sets(st.integers(0, 19))),
+)
+def test_the_earliest_row_of_each_query_in_one_result(
+    batches: list[tuple[int, int]], kept: dict[int, set[int]]
+) -> None:
+    """Against a look at every row; more queries than one mask has bits."""
+    stamps = np.array([at for at, rows in batches for _ in range(rows)], dtype=np.int64)
+    masks = np.zeros((2, len(stamps)), dtype=np.int64)
+    for query, rows in kept.items():
+        for row in rows & set(range(len(stamps))):
+            masks[query // BITS, row] |= np.int64(1 << query % BITS)
+    result = pa.table({f"{MASK}{i}": mask for i, mask in enumerate(masks)})
+    composite = Composite([Parts("s", None, (("a", "a"),))] * 70)
+    expected = [
+        min((int(stamps[r]) for r in kept.get(q, ()) if r < len(stamps)), default=None)
+        for q in range(70)
+    ]
+    assert composite.earliest(result, stamps, range(70)) == expected
