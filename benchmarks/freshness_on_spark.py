@@ -1,11 +1,11 @@
 """Staleness on Spark: fas-mcq beside round-robin, on the same arrivals in the same session.
 
-    python benchmarks/freshness_on_spark.py [--periods 8] [--repetitions 3] [--json]
+    python benchmarks/freshness_on_spark.py [--periods 10] [--repetitions 3] [--json]
 
 Streams fill in bursts, half of them large ones; each has three queries: one that most bursts make
 stale, one that few do, and one whose tuples take long. How often bursts come is set by what jobs
 cost here, measured first, so that the one worker is busy for 0.8 of the time if every query runs
-by itself; a run lasts eight such periods. The policies take turns; each pair of runs sees the same
+by itself; a run lasts ten such periods. The policies take turns; each pair of runs sees the same
 arrivals, once with every query as a job of its own and once with filters run together. Staleness
 is the run report's: the share of time in which a tuple that gave a row was pending. Exits with 0 if
 fas-mcq is below round-robin where every query is a job of its own; run together, the queries of a
@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -46,7 +46,7 @@ BURST_S = 0.1
 QUERIES = {
     "likely": "SELECT reading, temperature FROM {s} WHERE temperature >= 10",
     "rare": "SELECT reading, temperature FROM {s} WHERE temperature > 45 AND humidity < 15",
-    "heavy": "SELECT reading, aggregate(transform(sequence(1, 4000), x -> sqrt(x * wind + 1)), "
+    "heavy": "SELECT reading, aggregate(transform(sequence(1, 20000), x -> sqrt(x * wind + 1)), "
     "0D, (a, b) -> a + b) AS total FROM {s} WHERE temperature >= 10",
 }
 
@@ -90,7 +90,7 @@ def job_costs_s(session: SparkSession, folder: Path) -> dict[str, float]:
     found: dict[str, list[float]] = {kind: [] for kind in QUERIES}
     for query, cost_ns in zip(jobs["query"], jobs["cost_ns"], strict=True):
         found[query.rstrip("0123456789")].append(cost_ns / 1e9)
-    return {kind: median(costs[len(costs) // 2 :]) for kind, costs in found.items()}
+    return {kind: mean(costs[len(costs) // 2 :]) for kind, costs in found.items()}
 
 
 def staleness(report: RunReport) -> dict[str, float]:
@@ -161,7 +161,7 @@ def show(result: Mapping[str, Any]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--periods", type=float, default=8.0, help="between bursts, of each run")
+    parser.add_argument("--periods", type=float, default=10.0, help="between bursts, of each run")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print JSON only")
     arguments = parser.parse_args()
