@@ -46,7 +46,7 @@ BURST_S = 0.1
 QUERIES = {
     "likely": "SELECT reading, temperature FROM {s} WHERE temperature >= 10",
     "rare": "SELECT reading, temperature FROM {s} WHERE temperature > 45 AND humidity < 15",
-    "heavy": "SELECT reading, aggregate(transform(sequence(1, 20000), x -> sqrt(x * wind + 1)), "
+    "heavy": "SELECT reading, aggregate(transform(sequence(1, 8000), x -> sqrt(x * wind + 1)), "
     "0D, (a, b) -> a + b) AS total FROM {s} WHERE temperature >= 10",
 }
 
@@ -104,6 +104,8 @@ def measure(session: SparkSession, periods: float, repetitions: int, folder: Pat
     costs = job_costs_s(session, folder / "warm")
     period_s = STREAMS * sum(costs.values()) / UTILISATION
     seconds = periods * period_s
+    total = 2 * len(BOUNDS_S) * repetitions
+    print(f"{total} runs of {seconds:.0f} s", file=sys.stderr, flush=True)
     runs: list[dict[str, Any]] = []
     for way, bound_s in BOUNDS_S.items():
         for repetition in range(repetitions):
@@ -116,6 +118,8 @@ def measure(session: SparkSession, periods: float, repetitions: int, folder: Pat
                     {"way": way, "policy": policy, "repetition": repetition}
                     | {"staleness": staleness(report), "decisions": report.manifest["decisions"]}
                 )
+                done = f"{len(runs)} of {total}: {way}, {policy}"
+                print(f"{done}: {report.overall_staleness:.1%}", file=sys.stderr, flush=True)
     return {
         "seconds": seconds,
         "period_s": period_s,
