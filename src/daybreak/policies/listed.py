@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyQueries
+from daybreak.policies.ready import ReadyBoxes, ReadyQueries, ReadySuperboxes
 
 Level = Literal["box", "query"]
 
@@ -52,15 +52,11 @@ class ListPolicy(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         by_box = self.params.level == "box"
-        self.units: ReadyBoxes | ReadyQueries = ReadyBoxes(view) if by_box else ReadyQueries(view)
+        self.units = self.choose_units(view)
         # Not a method of ours between the executor and the set: this is told of every tuple.
         self.__dict__["on_arrival"] = self.units.arrived
-        limit = self.params.train or None
         self._plans = [
-            Plan(
-                tuple(Step(b, limit, self.params.fraction) for b in boxes),
-                superbox=not by_box,
-            )
+            Plan(tuple(self.step(b) for b in boxes), superbox=not by_box)
             for boxes in self.units.units
         ]
         self._steps = [plan.steps[0] for plan in self._plans]
@@ -69,6 +65,14 @@ class ListPolicy(BasePolicy):
         self._queue: deque[int] = deque()
         # With one worker and no riders, nobody else takes from the list: hand it out whole.
         self._whole = by_box and view.workers == 1 and not view.rides
+
+    def choose_units(self, view: View) -> ReadyBoxes | ReadySuperboxes:
+        """What to choose among; called once."""
+        return ReadyBoxes(view) if self.params.level == "box" else ReadyQueries(view)
+
+    def step(self, box: int) -> Step:
+        """One call of a box, with the train it takes."""
+        return Step(box, self.params.train or None, self.params.fraction)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)

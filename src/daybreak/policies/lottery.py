@@ -12,7 +12,6 @@ counting. Without, the number of runs is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -56,10 +55,6 @@ class Lottery(BasePolicy):
         super().attach(view, work, seed)
         by_box, self._by_class = self.params.level == "box", self.params.level == "class"
         self.units: ReadyBoxes | ReadyQueries = ReadyBoxes(view) if by_box else ReadyQueries(view)
-        #: The units that a box belongs to.
-        self._units_of: Sequence[tuple[int, ...]] = (
-            [(b,) for b in range(len(view.network.boxes))] if by_box else view.network.box_queries
-        )
         limit = self.params.train or None
         self._plans = [
             Plan(tuple(Step(b, limit) for b in boxes), superbox=not by_box)
@@ -85,7 +80,7 @@ class Lottery(BasePolicy):
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.units.arrived(box, count, now_ns)
-        for unit in self._units_of[box]:
+        for unit in self.units.units_of[box]:
             if not self._tickets[self._holder(unit)] and unit in self.units.ready:
                 self._give(self._holder(unit))
 
@@ -96,7 +91,7 @@ class Lottery(BasePolicy):
         self._used_ns[holder] = cost_ns or self._used_ns[holder]
         ready = self.units.ready
         boxes = {step.box for step in plan.steps}
-        self._enter({u for b in boxes for u in self._units_of[b] if u in ready})
+        self._enter({u for b in boxes for u in self.units.units_of[b] if u in ready})
 
     def on_boarding(self, box: int, now_ns: int) -> None:
         self.units.boarded(box)

@@ -1,14 +1,17 @@
 """Which units can run now, kept current in O(1) per event.
 
-A *unit* is what a policy chooses among: one box, or all boxes of a query. It is ready while at
-least one of its boxes holds tuples and none of them is held by a worker. Both classes offer the
+A *unit* is what a policy chooses among: one box, or the boxes of a superbox. It is ready while
+at least one of its boxes holds tuples and none of them is held by a worker. All classes offer the
 set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
 plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from daybreak.policies.base import Plan, View
+from daybreak.policies.superboxes import Superbox, applications
 
 
 class ReadyBoxes:
@@ -16,7 +19,7 @@ class ReadyBoxes:
 
     def __init__(self, view: View) -> None:
         self._pending, self._running = view.pending, view.running
-        self.units = [(b,) for b in range(len(view.network.boxes))]
+        self.units = self.units_of = [(b,) for b in range(len(view.network.boxes))]
         self.ready = {b for b, n in enumerate(view.pending) if n and not view.running[b]}
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
@@ -39,19 +42,26 @@ class ReadyBoxes:
                 ready.discard(box)
 
 
-class ReadyQueries:
-    """Every query is a unit; queries that share boxes never run at the same time."""
+class ReadySuperboxes:
+    """Every superbox is a unit; those that share boxes never run at the same time."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, superboxes: Sequence[Superbox]) -> None:
         self._view = view
-        self.units = list(view.network.query_boxes)
+        self.superboxes = superboxes
+        self.units = [superbox.boxes for superbox in superboxes]
+        serves: list[list[int]] = [[] for _ in view.network.boxes]
+        for unit, boxes in enumerate(self.units):
+            for b in boxes:
+                serves[b].append(unit)
+        #: The superboxes that each box belongs to.
+        self.units_of = [tuple(units) for units in serves]
         self.ready: set[int] = set()
         for b, pending in enumerate(view.pending):
             if pending:
                 self.arrived(b, pending, 0)
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
-        for unit in self._view.network.box_queries[box]:
+        for unit in self.units_of[box]:
             if unit not in self.ready and self._free(unit):
                 self.ready.add(unit)
 
@@ -59,7 +69,7 @@ class ReadyQueries:
         self.ready -= self._touched(plan)
 
     def boarded(self, box: int) -> None:
-        self.ready.difference_update(self._view.network.box_queries[box])
+        self.ready.difference_update(self.units_of[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending
@@ -70,10 +80,16 @@ class ReadyQueries:
                 self.ready.discard(unit)
 
     def _touched(self, plan: Plan) -> set[int]:
-        """The queries that share a box with the plan; a traversal may name a box many times."""
-        served = self._view.network.box_queries
-        return {unit for box in {step[0] for step in plan.steps} for unit in served[box]}
+        """The units that share a box with the plan; a traversal may name a box many times."""
+        return {unit for box in {step[0] for step in plan.steps} for unit in self.units_of[box]}
 
     def _free(self, unit: int) -> bool:
         running = self._view.running
         return not any(running[b] for b in self.units[unit])
+
+
+class ReadyQueries(ReadySuperboxes):
+    """Every query is a unit."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view, applications(view.network))

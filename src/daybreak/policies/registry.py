@@ -9,6 +9,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.chosen_superboxes import ChosenSuperboxes
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
@@ -26,6 +27,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     TupleAtATime,
     BoxAtATime,
     ApplicationAtATime,
+    ChosenSuperboxes,
     ThreadPerBox,
     FirstComeFirstServed,
     FixedPriority,

@@ -11,15 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from daybreak.policies.base import Plan, Step, View, Work
+from daybreak.policies.base import Plan, View, Work
 from daybreak.policies.listed import ListParams
+from daybreak.policies.ready import ReadySuperboxes
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.superboxes import Superbox, applications
 from daybreak.policies.traversal_choice import Evidence
 from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
 
 Traversal = Literal["auto", "mc", "ml", "mm"]
 
-TRAVERSALS: dict[str, Callable[[View, int], tuple[int, ...]]] = {
+TRAVERSALS: dict[str, Callable[[View, Superbox], tuple[int, ...]]] = {
     "mc": min_cost,
     "ml": min_latency,
     "mm": min_memory,
@@ -52,6 +54,13 @@ class ApplicationAtATime(RoundRobin):
     list_size = 1
     params: SuperboxParams
 
+    def choose_units(self, view: View) -> ReadySuperboxes:
+        self.superboxes = self.choose_superboxes(view)
+        return ReadySuperboxes(view, self.superboxes)
+
+    def choose_superboxes(self, view: View) -> list[Superbox]:
+        return applications(view.network)
+
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         units = len(self.units.units)
@@ -59,8 +68,7 @@ class ApplicationAtATime(RoundRobin):
         self._kinds = ("mc", "ml") if kind == "auto" else (kind,)
         self._runs = [0] * units
         self._evidence = [Evidence() for _ in range(units)]
-        fed = frozenset(view.network.input_boxes)
-        self._inputs = [[b for b in boxes if b in fed] for boxes in self.units.units]
+        self._inputs = [superbox.entries() for superbox in self.superboxes]
         #: At the last review: time, runs, and tuples that had entered.
         self._last = [(0, 0, 0)] * units
         #: Measured time of a box call besides the box's work; None until a superbox ended.
@@ -74,13 +82,17 @@ class ApplicationAtATime(RoundRobin):
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         chosen = super().order(ready, size, now_ns)
+        self.reviewed(chosen, now_ns)
+        return chosen
+
+    def reviewed(self, chosen: list[int], now_ns: int) -> None:
+        """Reconsiders the traversals of those that are to run, where it is time to."""
         if self._kinds != ("mc",):  # which is what the plans are to begin with
             for unit in chosen:
                 runs = self._runs[unit]
                 if runs % REVIEW == 0 or (runs < REVIEW and not runs & (runs - 1)):
                     self._review(unit, now_ns)
                 self._runs[unit] += 1
-        return chosen
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         plan = super().decide(now_ns, worker)
@@ -108,23 +120,20 @@ class ApplicationAtATime(RoundRobin):
     def _review(self, unit: int, now_ns: int) -> None:
         """Works out the traversal anew; estimates may have moved since."""
         self.work.scanned += len(self.units.units[unit])
-        orders = {kind: TRAVERSALS[kind](self.view, unit) for kind in self._kinds}
+        orders = {kind: TRAVERSALS[kind](self.view, self.superboxes[unit]) for kind in self._kinds}
         if len(orders) > 1:
             self._measuring = True
             if self.call_ns is not None:
                 self._watch(unit, orders, self.call_ns, now_ns)
         kind = self._evidence[unit].choice if len(orders) > 1 else self._kinds[0]
-        limit, fraction = self.params.train or None, self.params.fraction
-        steps = tuple(Step(b, limit, fraction) for b in orders[kind])
-        self._plans[unit] = Plan(steps, superbox=True)
+        self._plans[unit] = Plan(tuple(self.step(b) for b in orders[kind]), superbox=True)
 
     def _watch(
         self, unit: int, orders: dict[str, tuple[int, ...]], call_ns: float, now_ns: int
     ) -> None:
         """Adds what the queues show now to the evidence, under either traversal."""
-        view = self.view
-        boxes = self.units.units[unit]
-        held = {b: float(view.pending[b]) for b in boxes}
+        view, superbox = self.view, self.superboxes[unit]
+        held = {b: float(view.pending[b]) for b in superbox.boxes}
         own = sum(held.values())
         # One more tuple at an input, another one each time: what that adds is the marginal load.
         inputs = self._inputs[unit]
@@ -138,8 +147,8 @@ class ApplicationAtATime(RoundRobin):
         seen = {}
         for kind, order in orders.items():
             self.work.evaluated += 2
-            run = foresee(view, unit, order, call_ns, held)
-            longer = foresee(view, unit, order, call_ns, more)
+            run = foresee(view, superbox, order, call_ns, held)
+            longer = foresee(view, superbox, order, call_ns, more)
             seen[kind] = (run, longer.length_ns - run.length_ns)
         elsewhere = sum(view.pending) - own
         evidence.add(seen, own, elsewhere)
