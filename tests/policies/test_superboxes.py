@@ -1,5 +1,6 @@
 """How a network falls into superboxes, and which of them is most urgent."""
 
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -33,11 +34,11 @@ MS = 1_000_000
 
 
 def network(
-    feeds: dict[str, tuple[str, ...]],
+    feeds: Mapping[str, tuple[str, ...]],
     outputs: dict[str, str],
     *,
-    qos: dict[str, QoSGraph] | None = None,
-    costs_ms: dict[str, int] | None = None,
+    qos: Mapping[str, QoSGraph] | None = None,
+    costs_ms: Mapping[str, int] | None = None,
     joins: tuple[str, ...] = (),
 ) -> Network:
     """Boxes by what feeds them; a name that is no box is a stream."""
@@ -303,7 +304,7 @@ def test_superboxes_that_share_a_box_are_never_out_together() -> None:
     for choice, together in (("applications", 1), ("intersections", 4)):
         policy = make_policy_with("superbox", superboxes=choice, traversal="mc")
         policy.attach(state, Work(), 1)
-        plans = []
+        plans: list[set[int]] = []
         while (plan := policy.decide(0, len(plans))) is not None:
             plans.append({step.box for step in plan.steps})
             state.running = [r or b in plans[-1] for b, r in enumerate(state.running)]

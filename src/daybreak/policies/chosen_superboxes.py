@@ -106,8 +106,6 @@ class ChosenSuperboxes(ApplicationAtATime):
             self._urgency = top_boxes(1 if self.params.priority == "best" else self.params.top)
         self._feeds = [
             [u for d in view.network.downstream[s.root] for u in self.units.units_of[d]]
-            if self.params.producer_first
-            else []
             for s in self.superboxes
         ]
         place = {b: i for i, b in enumerate(reversed(view.network.topological))}
@@ -119,6 +117,8 @@ class ChosenSuperboxes(ApplicationAtATime):
         else:
             chosen = self._by_urgency(ready, now_ns)[:size]
             self.reviewed(chosen, now_ns)
+        if self._dear:
+            chosen = [self._yielding(unit, ready) for unit in chosen]
         if self.params.superboxes == "spanner":
             for unit in chosen:
                 self._span(unit, now_ns)
@@ -135,7 +135,14 @@ class ChosenSuperboxes(ApplicationAtATime):
             priorities[unit] = self._urgency(self.view, superbox, now_ns)
             self.work.evaluated += self._holding(superbox) if by_box else 1
         self.work.sorted(len(ready))
-        return producers_first(priorities, self._feeds, self._depth)
+        feeds = self._feeds if self.params.producer_first else [[]] * len(self._feeds)
+        return producers_first(priorities, feeds, self._depth)
+
+    def _yielding(self, unit: int, ready: set[int]) -> int:
+        """What goes in the place of a dear box: whatever it feeds, while that holds tuples."""
+        if self.superboxes[unit].root in self._dear:
+            return next((fed for fed in self._feeds[unit] if fed in ready), unit)
+        return unit
 
     def _holding(self, superbox: Superbox) -> int:
         pending = self.view.pending

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from daybreak.experiments.aurora.batching import BATCHING
 from daybreak.experiments.aurora.examples import EXAMPLES
+from daybreak.experiments.aurora.overlap import OVERLAPPING
 from daybreak.experiments.aurora.traversal import TRAVERSING
+from daybreak.experiments.aurora.windows import WINDOWED
 from daybreak.experiments.core import Experiment
 
-EXPERIMENTS: tuple[Experiment, ...] = (*EXAMPLES, *BATCHING, *TRAVERSING)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *EXAMPLES,
+    *BATCHING,
+    *TRAVERSING,
+    *WINDOWED,
+    *OVERLAPPING,
+)
