@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.model import Arrivals, Box, Network, Query, QueryClass, Stream
@@ -21,6 +21,7 @@ LENGTHS = {"a": 10_000, "b": 50_000, "c": 20_000}
 PRIORITIES = {"a": 3.0, "b": 2.0, "c": 1.0}
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 12), st.one_of(st.just(0.0), st.floats(1e-9, 1e9))),

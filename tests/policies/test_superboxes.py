@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
@@ -144,6 +144,7 @@ def random_network(seed: int) -> Network:
     return network(feeds, {f"q{b}": b for b in (*ends, *extra)})
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 3))
 def test_a_cut_puts_every_box_into_one_superbox_with_one_way_out(seed: int, dear: int) -> None:
     net = random_network(seed)
@@ -167,6 +168,7 @@ def test_a_cut_puts_every_box_into_one_superbox_with_one_way_out(seed: int, dear
         assert all(len(net.boxes[b].inputs) == 1 for b in path.boxes[1:])
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6))
 def test_without_overlap_the_intersections_are_the_applications(seed: int) -> None:
     net = random_network(seed)

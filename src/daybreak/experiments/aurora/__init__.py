@@ -5,6 +5,7 @@ from __future__ import annotations
 from daybreak.experiments.aurora.batching import BATCHING
 from daybreak.experiments.aurora.examples import EXAMPLES
 from daybreak.experiments.aurora.overlap import OVERLAPPING
+from daybreak.experiments.aurora.shedding import SHEDDING
 from daybreak.experiments.aurora.traversal import TRAVERSING
 from daybreak.experiments.aurora.windows import WINDOWED
 from daybreak.experiments.core import Experiment
@@ -15,4 +16,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *TRAVERSING,
     *WINDOWED,
     *OVERLAPPING,
+    *SHEDDING,
 )
