@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from daybreak.cli.main import app
+from daybreak.cli.run import open_app
 from daybreak.model import (
     OVERHEADS,
     Arrivals,
@@ -235,7 +236,12 @@ def test_a_pipeline_declares_shedding_and_the_command_line_overrules_it(tmp_path
     assert "dropped by load shedding" in report.output
 
 
-def test_a_wrong_key_of_shedding_is_refused(tmp_path: Path) -> None:
+def test_shedding_is_not_silently_ignored_on_spark() -> None:
+    with pytest.raises(ConfigError, match="no effect on Spark"):
+        open_app(Pipeline.parse(PIPELINE + "[shedding]\n"), None, "local[1]")
+
+
+def test_a_wrong_key_of_shedding_is_refused() -> None:
     with pytest.raises(ConfigError, match="headroom"):
         Pipeline.parse(PIPELINE + "[shedding]\nheadroom = 2.0\n")
     with pytest.raises(ConfigError, match="unknown key"):
