@@ -128,3 +128,29 @@ def test_auto_finds_the_better_traversal_unaided(call_ns: int, best: str) -> Non
         latency[kind] = float(report.response_s.mean())
     assert latency[best] == min(latency["mc"], latency["ml"])
     assert latency["auto"] <= 1.05 * latency[best]
+
+
+def test_foresight_counts_what_joins_the_run() -> None:
+    """Two leaves and a root; a tuple waits at the first, the second gets one now and then."""
+    from math import exp
+
+    from daybreak.model import Box, Network, Query, Stream
+
+    network = Network(
+        streams=[Stream(name="s")],
+        boxes=[Box(name=n, inputs=("s",), cost_ns=10) for n in ("a", "b")]
+        + [Box(name="r", inputs=("a", "b"), cost_ns=10)],
+        queries=[Query(name="q", output="r")],
+    )
+    (tree,) = applications(network)
+    state = SystemState(network)
+    held = {0: 1.0, 1: 0.0, 2: 0.0}
+    seen = foresee(state, tree, (0, 1, 2), 2.0, held, {0: 0.01, 1: 0.01})
+    # When b's turn comes, 12 ns have passed: 0.12 tuples, 6 ns old on average. The call's price
+    # is paid if there is any; a's own arrivals come too late for this run.
+    assert seen.joined == pytest.approx(0.12)
+    length = 12 + (1 - exp(-0.12)) * 2 + 1.2 + 2 + 11.2
+    assert seen.length_ns == pytest.approx(length)
+    assert seen.outputs == pytest.approx(1.12)
+    assert seen.latency_ns == pytest.approx((1.12 * (length - 0.6) - 0.12 * 6) / 1.12)
+    assert foresee(state, tree, (0, 1, 2), 2.0, held).length_ns == 24

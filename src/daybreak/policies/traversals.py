@@ -75,12 +75,14 @@ def min_memory(view: View, superbox: Superbox) -> tuple[int, ...]:
 class Foreseen(NamedTuple):
     """What running a superbox would come to, by the estimates."""
 
-    #: Mean time from the start of the run to the output tuples.
+    #: Mean time to the output tuples, from the start of the run or from their arrival during it.
     latency_ns: float
     #: Length of the run.
     length_ns: float
     #: Output tuples expected.
     outputs: float
+    #: Tuples that join the run while it is under way.
+    joined: float = 0.0
 
 
 def foresee(
@@ -89,25 +91,47 @@ def foresee(
     order: Sequence[int],
     call_ns: float,
     queued: Mapping[int, float],
+    rates_per_ns: Mapping[int, float] | None = None,
 ) -> Foreseen:
-    """Steps through a traversal of what is queued, as Tables 3.1 and 3.2 do by hand."""
-    network = view.network
+    """Steps through a traversal of what is queued, as Tables 3.1 and 3.2 do by hand.
+
+    With rates, boxes also take what arrived at them during the run before their turn came. How
+    many that will be is uncertain: a box that would else be empty is called with the probability
+    that any did (Poisson).
+    """
+    downstream, root = view.network.downstream, superbox.root
+    rates = rates_per_ns or {}
     held = dict(queued)
-    now = produced = summed = 0.0
-    root = superbox.root
+    #: Of what each box holds: how much is certain, and the sum of arrivals since the run began.
+    certain = dict(queued)
+    arrived = dict.fromkeys(held, 0.0)
+    since = dict.fromkeys(rates, 0.0)
+    now = produced = summed = joined = 0.0
     for b in order:
+        if b in rates:
+            more = rates[b] * (now - since[b])
+            held[b] += more
+            arrived[b] += more * (now + since[b]) / 2
+            joined += more
+            since[b] = now
         train = held[b]
         if train <= 0:
             continue
-        held[b] = 0.0
+        sure = certain[b]
+        called = 1.0 if sure >= 1 else 1 - (1 - sure) * math.exp(sure - train)
         work = train * view.cost_ns[b]
-        now += call_ns + work
-        passed = train * view.selectivity[b]
+        now += called * call_ns + work
+        passes = view.selectivity[b]
+        passed, came = train * passes, arrived[b] * passes
+        held[b] = certain[b] = arrived[b] = 0.0
         if b == root:
             # Outputs leave one tuple cost apart: on average in the middle of the train.
             produced += passed
-            summed += passed * (now - (work - view.cost_ns[b]) / 2)
-        for d in network.downstream[b]:
+            middle = (work - view.cost_ns[b]) / 2 if train > 1 else 0.0
+            summed += passed * (now - middle) - came
+        for d in downstream[b]:
             if d in held:
                 held[d] += passed
-    return Foreseen(summed / produced if produced else 0.0, now, produced)
+                certain[d] += sure * passes
+                arrived[d] += came
+    return Foreseen(summed / produced if produced else 0.0, now, produced, joined)
