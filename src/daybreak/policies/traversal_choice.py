@@ -19,8 +19,9 @@ from daybreak.policies.traversals import Foreseen
 FADING = 0.995
 #: A marginal load beyond this is taken for this: queues stay finite.
 SATURATED = 1.9
-#: Looks before MC is left.
-ENOUGH = 16
+#: MC is left for an ML that looks better by so many standard errors of the arrival rate: too early
+#: an ML, which may overload, costs far more than too late a one.
+DOUBT = 2.0
 
 
 class _Sums:
@@ -75,10 +76,11 @@ class Evidence:
             s.length = s.length * FADING + run.length_ns
             s.outputs = s.outputs * FADING + run.outputs
             s.joined = s.joined * FADING + run.joined
-        enough = self._looks >= ENOUGH * FADING**ENOUGH
-        if enough and self._own and all(s.outputs for s in self._sums.values()):
-            # A tie goes to ML: under it, what arrives during a run does not hold up the rest.
-            self.choice = min(self._sums, key=self._expected_ns)
+        if self._own and self._arrived and all(s.outputs for s in self._sums.values()):
+            mc, ml = self._expected_ns("mc"), self._expected_ns("ml")
+            # Of n arrivals, as of a Poisson process: the rate is known to one part in sqrt(n).
+            doubt = DOUBT / self._arrived**0.5 if self.choice == "mc" else 0.0
+            self.choice = "ml" if ml <= mc * (1 - doubt) else "mc"
 
     def _expected_ns(self, kind: str) -> float:
         """Mean latency if this traversal were used all the time."""
