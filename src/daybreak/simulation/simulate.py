@@ -40,6 +40,7 @@ def simulate(
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
+    monitor.tell_of_results(policy)
     kind = WeighingExecutor if memory else VirtualExecutor
     executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
     with _collector_paused():
@@ -47,8 +48,7 @@ def simulate(
     manifest = {
         "daybreak": __version__,
         "world": "simulation",
-        "policy": policy.name,
-        "parameters": dict(policy.settings()),
+        **policy.told(),
         "seed": seed,
         "arrivals": len(schedule),
         **(about or {}),
