@@ -142,6 +142,10 @@ def test_rising_input_explains_rising_response_times() -> None:
     assert starvation_alarms(_rising([20, 22, 24, 26, 28, 30, 32, 34])) == []
 
 
+def test_a_burst_explains_what_rises_after_it_began() -> None:
+    assert starvation_alarms(_rising([20, 20, 40, 40, 40, 40, 40, 40, 40])) == []
+
+
 def test_a_slight_rise_is_no_alarm() -> None:
     assert starvation_alarms(_rising([20] * 8, factor=1.05)) == []
 

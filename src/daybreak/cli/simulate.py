@@ -14,6 +14,7 @@ from daybreak.model.pipeline import Pipeline, SimulationParams
 from daybreak.model.tables import Document, Table
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.run import as_json, class_table, comparison_table, plot_runs, time_table
 from daybreak.report.text import table
@@ -135,6 +136,8 @@ def _show(
         f"{first.duration_s:.3g} simulated seconds, {first.manifest['decisions']} decisions"
     )
     to.print(table(class_table(first)))
+    if rows := treatment_table(first):
+        to.print(table(rows))
     to.print(table(time_table(first)))
     if len(reports) > 1:
         to.print(table(comparison_table(reports), title="the same arrivals under each policy"))

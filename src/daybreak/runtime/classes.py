@@ -211,17 +211,21 @@ def starvation_alarms(report: RunReport, step_s: float = STEP_S) -> list[Alarm]:
             if end < steps and response[end] > response[end - 1]:
                 continue  # NaN compares false: silence ends a rise
             rose = end - 1 - start
-            if rose >= RISES and _unprovoked(response[start:end], arrived[start:end]):
+            before = arrived[max(0, start - RISES) : start + 1]
+            if rose >= RISES and _unprovoked(response[start:end], arrived[start:end], before):
                 span = (float(over.time_s[start]), float(over.time_s[end - 1]))
                 found.append(Alarm(name, *span, float(response[end - 1] / response[start])))
             start = end
     return found
 
 
-def _unprovoked(response: Floats, arrived: NDArray[np.int64]) -> bool:
-    half = max(1, len(arrived) // 2)
-    before, after = arrived[:half].mean(), arrived[-half:].mean()
-    return bool(response[-1] >= FACTOR * response[0] and after <= before * (1 + INPUT_RISE))
+def _unprovoked(response: Floats, arrived: NDArray[np.int64], before: NDArray[np.int64]) -> bool:
+    """Whether it rose enough, and no more came than at its beginning or just before."""
+    half = len(arrived) // 2
+    usual = min(arrived[:half].mean(), before.mean())
+    return bool(
+        response[-1] >= FACTOR * response[0] and arrived[-half:].mean() <= usual * (1 + INPUT_RISE)
+    )
 
 
 def schedule_updates_s(report: RunReport) -> tuple[float, ...]:

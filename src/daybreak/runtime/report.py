@@ -25,7 +25,7 @@ FORMAT = 1
 OUTPUTS_FILE = "outputs.parquet"
 BACKLOG_FILE = "backlog.parquet"
 STALE_FILE = "stale.parquet"
-PERCENTILES = (50, 90, 95, 99)
+PERCENTILES = (10, 25, 50, 75, 90, 95, 99)
 
 
 @dataclass(frozen=True)
