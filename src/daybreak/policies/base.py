@@ -60,6 +60,10 @@ class View(Protocol):
         """Whether boxes may be taken along by another's job here."""
 
     @property
+    def polls(self) -> bool:
+        """Whether boxes are called here to see if they hold anything; else plans must hold some."""
+
+    @property
     def pending(self) -> Sequence[int]:
         """Tuples queued at each box."""
 

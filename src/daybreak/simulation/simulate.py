@@ -43,7 +43,7 @@ def simulate(
     monitor.tell_of_results(policy)
     kind = WeighingExecutor if memory else VirtualExecutor
     executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
-    with _collector_paused():
+    with collector_paused():
         Loop(state, policy, executor, seed).run()
     manifest = {
         "daybreak": __version__,
@@ -57,7 +57,7 @@ def simulate(
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """No cycle collection meanwhile: trains are plain lists, and there are millions of them."""
     was_on = gc.isenabled()
     gc.disable()

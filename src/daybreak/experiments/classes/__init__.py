@@ -1,0 +1,1 @@
+"""Experiments of the class-based-scheduling thesis, chapters 4 to 7."""
