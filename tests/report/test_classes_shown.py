@@ -24,7 +24,7 @@ def report() -> RunReport:
 
 
 def test_the_table_says_what_the_figures_say(report: RunReport) -> None:
-    rows = dict(treatment_table(report)[1:])  # type: ignore[arg-type]
+    rows = {row[0]: row[1] for row in treatment_table(report)}
     figures = ClassFigures.of(report)
     assert rows["starvation ratio"] == f"{figures.starvation_ratio:.3g} (c / a)"
     assert f"PrIR {figures.inversion():.3g} at the mean" in rows["priority inversion"]
