@@ -13,6 +13,7 @@ from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.lottery import Lottery
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.stride import Stride
@@ -29,6 +30,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     FirstComeFirstServed,
     FixedPriority,
     Stride,
+    Lottery,
     RateBased,
     FreshnessAware,
     AutoBeta,
