@@ -19,6 +19,7 @@ from daybreak.policies.fixed_priority import FixedPriority
 from daybreak.policies.highest_rate import HighestRate, WeightedHighestRate
 from daybreak.policies.in_turn import BoxesInTurn, ProportionalInTurn, QueriesInTurn
 from daybreak.policies.lottery import Lottery
+from daybreak.policies.mbd import MulticoreBroadcastDisks
 from daybreak.policies.per_class import SplitThreads, ThreadPerClass
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
@@ -51,6 +52,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     BoxesDrawn,
     ThreadPerClass,
     SplitThreads,
+    MulticoreBroadcastDisks,
 )
 
 
