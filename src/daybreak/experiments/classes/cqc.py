@@ -98,8 +98,8 @@ def _judge(w: str, sweep: Sweep, alone: Setting) -> list[Claim]:
 
 NOTES = (
     (
-        "The text measures a prototype on a laptop of 2006; this is the simulated system, so factors "
-        "are ours."
+        "The text measures a prototype on a laptop of 2006; this is the simulated system, so "
+        "factors are ours."
     ),
 )
 
