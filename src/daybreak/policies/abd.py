@@ -10,6 +10,7 @@ of the ruler, a class that answered slower than the next one below it costs that
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -49,8 +50,12 @@ class AbdParams:
     slice_us: float = 50.0
     #: Correct the slots by response times.
     monitor: bool = True
+    #: Tuples a box takes at most per call; 0 means as many as its slice allows.
+    train: int = 0
 
     def __post_init__(self) -> None:
+        if self.train < 0:
+            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
         if not self.slice_us > 0:
             raise ConfigError("policy", f"slice_us {self.slice_us}", "give more than 0")
 
@@ -89,6 +94,7 @@ class AdaptiveBroadcastDisk(BasePolicy):
         self._at = [0] * len(view.class_priority)
         self._set_up_ns = [b.call_ns for b in view.network.boxes]
         self._slots: dict[int, _Slot] = {}
+        self._most = self.params.train or sys.maxsize
         self._changed = False
         self._start_anew()
 
@@ -158,7 +164,7 @@ class AdaptiveBroadcastDisk(BasePolicy):
         while slot.left > 0 and boxes:
             at = self._at[slot.cls] % len(boxes)
             box = boxes[at]
-            held = view.pending[box]
+            held = min(view.pending[box], self._most)
             self.work.scanned += 1
             if view.running[box] or not (held or polls):
                 slot.left -= 1
@@ -172,7 +178,7 @@ class AdaptiveBroadcastDisk(BasePolicy):
                     return None
                 slot.left -= 1
                 self._at[slot.cls] = at + 1
-                return Step(box)
+                return Step(box, self.params.train or None)
             fits = math.floor((left_ns - self._set_up_ns[box]) / each_ns) if each_ns else 0
             if fits < 1:
                 self.quota.fell_short(max(0.0, -left_ns), needed_ns - max(0.0, left_ns))

@@ -31,6 +31,7 @@ class CqcParams(RateParams):
     period_us: float = 1000.0
 
     def __post_init__(self) -> None:
+        RateParams.__post_init__(self)
         if not self.period_us > 0:
             raise ConfigError("policy", f"period_us {self.period_us}", "give more than 0")
 
@@ -47,7 +48,7 @@ class ContinuousQueryClass(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self._ready = ReadyOrStuck(view)
-        self._order = RateOrder(view, own_sources=self.params.own_sources)
+        self._order = RateOrder(view, self.params)
         self._boxes = ClassBoxes(view)
         self._credits = Credits(self._quotas())
         self._next = 0

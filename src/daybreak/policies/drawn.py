@@ -23,6 +23,7 @@ class QueriesDrawn(BasePolicy):
     summary = "queries drawn by lot, with tickets by class priority and cost (multicore lottery)"
     granularity: ClassVar[Granularity] = "query"
     starves_nothing = True
+    on_spark = False  # a baseline of the simulated system
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
@@ -68,7 +69,6 @@ class BoxesDrawn(QueriesDrawn):
     name = "mol"
     summary = "boxes drawn by lot, with tickets by class priority and cost"
     granularity: ClassVar[Granularity] = "box"
-    on_spark = False  # a query is one box there: the same as ml
 
     def make_units(self) -> Units:
         return Units.boxes(self.view)

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.rates import OutputRates
 from daybreak.policies.stuck import ReadyOrStuck
@@ -22,22 +23,29 @@ class RateParams:
     #: Boxes fed by streams are source operators, which run only when no other box is ready
     #: (section 2.2.1: a system on a single core).
     own_sources: bool = False
+    #: Tuples a box takes at most per call; 0 means its whole queue.
+    train: int = 0
+
+    def __post_init__(self) -> None:
+        if self.train < 0:
+            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
 
 
 class RateOrder:
     """Level 2 of CQC and all of HR: what to run of some ready boxes."""
 
-    def __init__(self, view: View, *, own_sources: bool, by_priority: bool = False) -> None:
+    def __init__(self, view: View, params: RateParams, *, by_priority: bool = False) -> None:
         self.rates = OutputRates(view, by_priority=by_priority)
-        self._sources = frozenset(view.network.input_boxes if own_sources else ())
+        self._sources = frozenset(view.network.input_boxes if params.own_sources else ())
+        self._limit = params.train or None
 
     def plan(self, ready: Collection[int]) -> Plan | None:
         """The best operational box, or else all sources that hold tuples, one after the other."""
         operational = [b for b in ready if b not in self._sources] if self._sources else ready
         if operational:
-            return Plan((Step(self.rates.best(operational)),))
+            return Plan((Step(self.rates.best(operational), self._limit),))
         if ready:
-            return Plan(tuple(Step(b) for b in sorted(ready)))
+            return Plan(tuple(Step(b, self._limit) for b in sorted(ready)))
         return None
 
 
@@ -46,6 +54,7 @@ class HighestRate(BasePolicy):
 
     name = "hr"
     summary = "the box with the highest output rate downstream first"
+    on_spark = False  # a baseline of the simulated system
     Params: ClassVar[type[Any]] = RateParams
     params: RateParams
     by_priority: ClassVar[bool] = False
@@ -53,9 +62,7 @@ class HighestRate(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self.units = ReadyOrStuck(view)
-        self._order = RateOrder(
-            view, own_sources=self.params.own_sources, by_priority=self.by_priority
-        )
+        self._order = RateOrder(view, self.params, by_priority=self.by_priority)
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.units.arrived(box, count, now_ns)

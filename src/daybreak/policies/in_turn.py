@@ -20,6 +20,7 @@ class QueriesInTurn(BasePolicy):
     summary = "queries in turn, each from input to output (multicore round robin)"
     granularity: ClassVar[Granularity] = "query"
     starves_nothing = True
+    on_spark = False  # a baseline of the simulated system
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
@@ -43,7 +44,6 @@ class BoxesInTurn(QueriesInTurn):
     name = "morr"
     summary = "boxes in turn, whatever query they belong to (multicore operator round robin)"
     granularity: ClassVar[Granularity] = "box"
-    on_spark = False  # a query is one box there: the same as mrr
 
     def make_units(self) -> Units:
         return Units.boxes(self.view)

@@ -20,6 +20,7 @@ class ThreadPerClass(BasePolicy):
     summary = "a thread per class runs its queries in turn; threads share the cores"
     granularity = "class"
     starves_nothing = True
+    on_spark = False  # a baseline of the simulated system
     splits = False
 
     def attach(self, view: View, work: Work, seed: int) -> None:

@@ -104,7 +104,7 @@ def run(context: Context) -> Outcome:
 NOTES = (
     (
         "CQC and ABD run a class on one core at a time, so on many cores a heavy class has "
-        "the power of one core only; overrun is how much longer the work took than the input lasted."
+        "the power of one core only. Overrun: how much longer the work took than the input."
     ),
 )
 

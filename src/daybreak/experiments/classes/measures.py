@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +21,12 @@ class Setting(NamedTuple):
     workload: str
     policy: str
     params: tuple[tuple[str, Any], ...] = ()
-    #: Other than the workload's own number of operational cores.
-    cores: int | None = None
+    #: Other than the workload's own.
+    duration_s: float | None = None
 
     @classmethod
-    def of(cls, workload: str, policy: str, cores: int | None = None, **params: Any) -> Setting:
-        return cls(workload, policy, tuple(sorted(params.items())), cores)
+    def of(cls, workload: str, policy: str, **params: Any) -> Setting:
+        return cls(workload, policy, tuple(sorted(params.items())))
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def measure(work: tuple[Setting, int]) -> Seen:
     """One run; the seed gives queries, arrivals and fates."""
     setting, seed = work
     workload = load_workload(setting.workload)
-    if setting.cores is not None:
-        workload = replace(workload, cores=setting.cores)
+    if setting.duration_s is not None:
+        workload = workload.lasting(setting.duration_s)
     report = run_workload(workload, make_policy_with(setting.policy, **dict(setting.params)), seed)
     return Seen(
         figures=ClassFigures.of(report),
