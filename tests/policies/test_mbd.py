@@ -195,10 +195,10 @@ def test_a_percentile_may_invert_where_the_mean_does_not() -> None:
     built = network(("a", "high", 1), ("b", "low", 1))
     for percentile, updates in ((0, 0), (75, 1)):
         policy, _ = attached(built, module="dsp", warm_up_s=0.0, percentile=percentile)
+        polled(policy, 0)
         policy.on_results(0, [0] * 4, [300] * 4, 1)
         policy.on_results(1, [0] * 4, [100, 100, 100, 5_000], 1)
-        policy._cursor = len(policy.schedule.units)
-        policy.decide(10, 0)
+        polled(policy, 10)
         assert len(policy.schedule_updates_ns) == updates
 
 

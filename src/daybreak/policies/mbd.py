@@ -1,8 +1,8 @@
 """MBD, the Multicore Broadcast Disks scheduler (class-based-thesis, chapter 6).
 
 Small parts make it up: a ruler over queries (``mbd_schedule``), queries that share boxes merged
-(``sharing``), response times by class (``responses``), and a module that changes the classes'
-frequencies when a higher class is slower than a lower one (``inversion``).
+(``sharing``), and a correction that watches response times by class and changes the classes'
+frequencies when a higher class is slower than a lower one (``correction``, ``inversion``).
 
 A free core takes the next query of the schedule. A query that runs on another core is skipped,
 and flagged to run once more when it ends there. The schedule is rebuilt only at the end of a
@@ -18,15 +18,20 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
-from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.inversion import MODULES, Frequencies, victims
+from daybreak.policies.correction import (
+    Correction,
+    Frequencies,
+    Levelling,
+    Stepwise,
+    Uncorrected,
+)
+from daybreak.policies.inversion import MODULES
 from daybreak.policies.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
-from daybreak.policies.responses import ClassResponses
 from daybreak.policies.ruler import whole
 from daybreak.policies.sharing import MergedQueries, query_costs_ns
 
-ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp"]
+ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]
 
 
@@ -34,7 +39,7 @@ Selectivity = Literal["off", "s", "sa"]
 class MbdParams:
     """Which of its modules are on."""
 
-    #: What to do about priority inversion.
+    #: What to do about priority inversion: nothing, a module of the text, or levelling.
     module: ModuleName = "none"
     #: Inversion is judged at this percentile of response times; 0 is the mean.
     percentile: int = 0
@@ -42,6 +47,8 @@ class MbdParams:
     equal_inverts: bool = False
     #: Inversion is judged from so many seconds after the start or a change on.
     warm_up_s: float = 0.5
+    #: Levelling waits so long before it judges what it did.
+    patience_s: float = 0.5
     #: Costs and selectivities: as at the start; followed when one changed by the threshold
     #: (s); or taken anew whenever inversion changes the frequencies (sa).
     selectivity: Selectivity = "off"
@@ -61,6 +68,8 @@ class MbdParams:
             raise refuse(f"percentile {self.percentile}", "give 1 to 99, or 0 for the mean")
         if not self.warm_up_s >= 0:
             raise refuse(f"warm_up_s {self.warm_up_s}", "give 0 or more seconds")
+        if not self.patience_s >= 0:
+            raise refuse(f"patience_s {self.patience_s}", "give 0 or more seconds")
         if not self.threshold > 0:
             raise refuse(f"threshold {self.threshold}", "give a share above 0, such as 0.1")
         if self.selectivity == "sa" and self.module == "none":
@@ -83,8 +92,8 @@ class MulticoreBroadcastDisks(BasePolicy):
         self._random = Random(f"{seed}/mbd").random
         self._units = MergedQueries(view.network, self.params.train or None)
         self._plans = self._units.plans
-        self._responses = ClassResponses(len(view.class_priority), self.params.percentile or None)
-        self._since_ns: int | None = None
+        self._correction = self._made_correction(len(view.class_priority))
+        self._started = False
         self._running: set[int] = set()
         #: MergedQueries to run once more when they end, and those that have ended since.
         self._flagged: set[int] = set()
@@ -94,10 +103,30 @@ class MulticoreBroadcastDisks(BasePolicy):
         self._ready = {
             u for u, boxes in enumerate(self._units.boxes) if any(view.pending[b] for b in boxes)
         }
+        if view.polls:
+            # Every query is called in its turn anyway: no need to hear of every tuple.
+            self.__dict__["on_arrival"] = super().on_arrival
         self._changed = False
         self._follow_classes()
         self._follow_costs()
         self._build()
+
+    def _made_correction(self, classes: int) -> Correction:
+        p = self.params
+        percentile = p.percentile or None
+        if p.module == "none":
+            return Uncorrected(classes, percentile, equal_inverts=p.equal_inverts)
+        if p.module == "level":
+            return Levelling(
+                classes, percentile, equal_inverts=p.equal_inverts, patience_s=p.patience_s
+            )
+        return Stepwise(
+            classes,
+            percentile,
+            equal_inverts=p.equal_inverts,
+            module=MODULES[p.module],
+            warm_up_s=p.warm_up_s,
+        )
 
     # What the schedule is made from
 
@@ -159,14 +188,16 @@ class MulticoreBroadcastDisks(BasePolicy):
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
     ) -> None:
-        self._responses.add(self._class[query], arrivals_ns, departures_ns, tuples)
+        responses = self._correction.responses
+        responses.add(self._class[query], arrivals_ns, departures_ns, tuples)
 
     # Decisions
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         polls, running, ready = self.view.polls, self._running, self._ready
-        if self._since_ns is None:
-            self._since_ns = now_ns
+        if not self._started:
+            self._started = True
+            self._correction.reset(now_ns)
         if not polls and ready <= running:
             return None
         self.work.invocations += 1
@@ -210,8 +241,7 @@ class MulticoreBroadcastDisks(BasePolicy):
 
     def _restart(self, now_ns: int) -> None:
         """The schedule's inputs changed: judge anew from now on."""
-        self._responses.reset()
-        self._since_ns = now_ns
+        self._correction.reset(now_ns)
         self._rebuild(now_ns)
 
     def _rebuild(self, now_ns: int) -> None:
@@ -232,18 +262,10 @@ class MulticoreBroadcastDisks(BasePolicy):
         )
 
     def _correct(self, now_ns: int) -> None:
-        module = MODULES.get(self.params.module)
-        since_ns = self._since_ns or 0
-        if module is None or now_ns < since_ns + self.params.warm_up_s * NS_PER_S:
-            return
-        response_ns = [self._responses.response_ns(c) for c in self._order]
         priorities = [self._priority[c] for c in self._order]
-        slower = victims(priorities, response_ns, equal_inverts=self.params.equal_inverts)
-        if not slower:
-            return
-        frequencies = module(self.frequencies, priorities, slower)
+        frequencies = self._correction.corrected(now_ns, self._order, priorities, self.frequencies)
         if frequencies == self.frequencies:
-            return  # DVP at its cap
+            return
         self.frequencies = frequencies
         if self.params.selectivity == "sa":
             self._follow_costs()

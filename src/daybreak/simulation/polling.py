@@ -16,10 +16,8 @@ Events are ordered as in ``executor``; tuples carry their arrival time and their
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any, Literal, NamedTuple
 
 from daybreak.model.network import Network
@@ -30,6 +28,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.executor import GOLDEN, NEVER, charge_of, passing
+from daybreak.simulation.queues import Queues, Train
 from daybreak.simulation.randomness import generator_for, random_for
 from daybreak.simulation.simulate import collector_paused
 from daybreak.simulation.sources import Deliveries
@@ -111,33 +110,12 @@ class PollingExecutor:
         self._cost = [b.cost_ns for b in network.boxes]
         #: What really passes; the state's estimates follow it.
         self._passes = [b.selectivity for b in network.boxes]
-        self._last_worker = [-1] * len(network.boxes)
-        self._lay_queues()
-
-    def _lay_queues(self) -> None:
-        """One queue per box, and one per input where a box waits."""
-        network, waits = self._network, self._system.waits
-        boxes = len(network.boxes)
-        self._queue_box = list(range(boxes))
-        self._inputs: list[tuple[int, ...]] = [() for _ in range(boxes)]
-        self._entries: list[list[int]] = [[] for _ in network.streams]
-        self._feeds: list[list[int]] = [[] for _ in range(boxes)]
-        for b, box in enumerate(network.boxes):
-            for name in box.inputs:
-                queue = b
-                if b in waits:
-                    queue = len(self._queue_box)
-                    self._queue_box.append(b)
-                    self._inputs[b] += (queue,)
-                if name in network.stream_index:
-                    self._entries[network.stream_index[name]].append(queue)
-                else:
-                    self._feeds[network.box_index[name]].append(queue)
-        self._arrivals: list[list[int]] = [[] for _ in self._queue_box]
-        self._lucks: list[list[float]] = [[] for _ in self._queue_box]
-        #: Arrival of the newest tuple each queue has seen.
-        self._reached = [-1] * len(self._queue_box)
         self._shares = any(len(qs) > 1 for qs in network.box_queries)
+        self._last_worker = [-1] * len(network.boxes)
+        #: Boxes whose estimates follow what is measured; elsewhere the declared figures stay.
+        changing = {e.subject for e in events if e.what == "selectivity"}
+        self._learns = [p != 1.0 or b in changing for b, p in enumerate(self._passes)]
+        self._queues = Queues(state, system.waits, system.holds)
 
     def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
         job, ready = self._jobs[worker], self.now_ns
@@ -204,11 +182,12 @@ class PollingExecutor:
         """Queues every tuple the sources have handed over by this instant."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state)
-        state, boxes, entries = self._state, self._queue_box, self._entries
+        state, queues = self._state, self._queues
+        boxes, entries = queues.box, queues.entries
         pending, head, total, reached = (
-            state.pending, state.head_ns, state.arrival_sum_ns, self._reached,
+            state.pending, state.head_ns, state.arrival_sum_ns, queues.reached,
         )  # fmt: skip
-        arrivals, lucks, tell = self._arrivals, self._lucks, self._listens(loop)
+        arrivals, lucks, tell = queues.arrivals, queues.lucks, self._listens(loop)
         at, stamps, streams, luck, i = (
             self._at, self._arrived_at, self._stream, self._luck, self._next,
         )  # fmt: skip
@@ -228,23 +207,73 @@ class PollingExecutor:
                     loop.arrived(b, 1, at[i])
             i += 1
         self._next = i
+        queues.ended = at[i] == NEVER
 
     def _run_piece(self, worker: int, job: _Job, now: int) -> None:
         """Runs the next step, or all that are left where they are one superbox."""
         steps, quota = job.plan.steps, job.plan.quota_ns
-        last = len(steps) if job.plan.superbox else job.step + 1
-        inside: Collection[int] | None = None
-        if self._shares or not job.plan.superbox:
-            inside = {s[0] for s in steps[job.step + 1 : last]}
         end = now
-        while job.step < last and (
-            quota is None or job.step == 0 or job.spent_ns + end - now < quota
-        ):
+        if not job.plan.superbox:
             box, limit, fraction = steps[job.step]
             job.step += 1
-            end = self._call(worker, job, box, limit, fraction, end, inside)
+            end = self._call(worker, job, box, limit, fraction, end, ())
+        elif quota is None and not self._shares:
+            job.step = len(steps)
+            end = self._run_query(worker, job, end)
+        else:
+            inside = {s[0] for s in steps}
+            while job.step < len(steps) and (quota is None or not job.step or end - now < quota):
+                box, limit, fraction = steps[job.step]
+                job.step += 1
+                end = self._call(worker, job, box, limit, fraction, end, inside)
         job.spent_ns += end - now
         self._ends[worker] = end
+
+    def _run_query(self, worker: int, job: _Job, now: int) -> int:
+        """The same as ``_call`` step by step, where all boxes belong to the plan alone.
+
+        Trains go from box to box without being queued: this is most of what a run does.
+        """
+        state, system, random = self._state, self._system, self._random
+        pending, calls, set_ups = state.pending, state.calls, self._set_up
+        queues = self._queues
+        direct, feeds, of_queue, put = queues.direct, queues.feeds, queues.box, queues.put
+        spread2, cold_ns = 2.0 * system.noise, system.cold_ns
+        handed: dict[int, Train] = {}
+        end, called_ns = now, 0
+        for box, limit, fraction in job.plan.steps:
+            spread = 1.0 + spread2 * (random() - 0.5)
+            set_up = int(set_ups[box] * spread)
+            if cold_ns:
+                if self._last_worker[box] not in (worker, -1):
+                    set_up += cold_ns
+                self._last_worker[box] = worker
+            end += set_up
+            called_ns += set_up
+            calls[box] += 1
+            train = handed.pop(box, None)
+            if train is None:
+                if not pending[box]:
+                    continue
+                train = queues.take(box, limit, fraction)
+            if not train[0]:
+                continue
+            end, out, lucks = self._work(job, box, train, end, spread)
+            if not out:
+                continue
+            turn = 0.0
+            for queue in feeds[box]:
+                onward = lucks if not turn else [(u + turn) % 1.0 for u in lucks]
+                turn += GOLDEN
+                to = of_queue[queue]
+                if direct[to] and not pending[to] and to not in handed:
+                    handed[to] = (out, onward)
+                else:
+                    if to in handed:
+                        put(to, *handed.pop(to))
+                    put(queue, out, onward)
+        self._monitor.call_ns += called_ns
+        return end
 
     def _call(
         self,
@@ -254,28 +283,43 @@ class PollingExecutor:
         limit: int | None,
         fraction: float,
         now: int,
-        inside: Collection[int] | None,
+        inside: Collection[int],
     ) -> int:
-        """One box call; returns when it ends."""
-        state, monitor = self._state, self._monitor
+        """One box call; returns when it ends. Outputs for boxes ``inside`` are there at once."""
+        state = self._state
         spread = 1.0 + self._system.noise * (2.0 * self._random() - 1.0)
-        began = now + round(self._set_up[box] * spread)
+        began = now + int(self._set_up[box] * spread)
         if self._system.cold_ns:
             if self._last_worker[box] not in (worker, -1):
                 began += self._system.cold_ns
             self._last_worker[box] = worker
         state.calls[box] += 1
-        monitor.call_ns += began - now
+        self._monitor.call_ns += began - now
         if not state.pending[box]:
             return began
-        stamps, lucks = self._take(box, limit, fraction)
-        taken = len(stamps)
-        if not taken:
+        train = self._queues.take(box, limit, fraction)
+        if not train[0]:
             return began
+        end, out, lucks = self._work(job, box, train, began, spread)
+        turn = 0.0
+        for queue in self._queues.feeds[box] if out else ():
+            onward = lucks if not turn else [(u + turn) % 1.0 for u in lucks]
+            turn += GOLDEN
+            if self._queues.box[queue] in inside:
+                self._queues.put(queue, out, onward)
+            else:
+                job.late.append((queue, out, onward))
+        return end
+
+    def _work(
+        self, job: _Job, box: int, train: Train, began: int, spread: float
+    ) -> tuple[int, list[int], list[float]]:
+        """A box works on a train: when it ends, and what passes. Results are noted."""
+        state, (stamps, lucks) = self._state, train
+        taken = len(stamps)
         each = self._cost[box] * spread
-        work = round(taken * each)
-        end = began + work
-        monitor.work_ns += work
+        work = int(taken * each)
+        self._monitor.work_ns += work
         passes, kept, out = self._passes[box], None, stamps
         if passes != 1.0:
             kept, lucks = passing(lucks, passes)
@@ -283,87 +327,20 @@ class PollingExecutor:
         state.tuples_in[box] += taken
         state.tuples_out[box] += len(out)
         state.work_ns[box] += work
-        state.refine(box, taken, len(out), work)
-        if not out:
-            return end
-        for q in self._network.queries_at[box]:
-            left = [began + round((i + 1) * each) for i in (range(taken) if kept is None else kept)]
-            job.results.append((q, out, left))
-        turn = 0.0
-        for queue in self._feeds[box]:
-            onward = lucks if not turn else [(u + turn) % 1.0 for u in lucks]
-            turn += GOLDEN
-            if inside is None or self._queue_box[queue] in inside:
-                self._put(queue, out, onward)
-            else:
-                job.late.append((queue, out, onward))
-        return end
-
-    def _put(self, queue: int, stamps: list[int], lucks: list[float]) -> int:
-        """Queues tuples at a box; returns the box."""
-        state, box = self._state, self._queue_box[queue]
-        if not state.pending[box]:
-            state.head_ns[box] = stamps[0]
-        state.pending[box] += len(stamps)
-        state.arrival_sum_ns[box] += sum(stamps)
-        self._reached[queue] = max(self._reached[queue], stamps[-1])
-        self._arrivals[queue] += stamps
-        self._lucks[queue] += lucks
-        return box
-
-    def _take(self, box: int, limit: int | None, fraction: float) -> tuple[list[int], list[float]]:
-        """What a call may work on: all that is queued, less what must wait and what is barred."""
-        state, ended = self._state, self._at[self._next] == NEVER
-        held = state.pending[box]
-        most = held
-        if limit is not None or fraction < 1.0:
-            most = min(max(1, ceil(held * fraction)), held if limit is None else limit)
-        if self._inputs[box]:
-            stamps, lucks = self._merge(self._inputs[box], most, ended)
-        elif box in self._system.holds and not ended:
-            stamps, lucks = self._cut(box, min(most, held - 1))
-        elif most == held:
-            stamps, lucks = self._arrivals[box], self._lucks[box]
-            self._arrivals[box], self._lucks[box] = [], []
-        else:
-            stamps, lucks = self._cut(box, most)
-        state.pending[box] = held - len(stamps)
-        if not state.pending[box]:
-            state.arrival_sum_ns[box] = 0
-        else:
-            state.arrival_sum_ns[box] -= sum(stamps)
-            queues = self._inputs[box] or (box,)
-            state.head_ns[box] = min(self._arrivals[q][0] for q in queues if self._arrivals[q])
-        return stamps, lucks
-
-    def _cut(self, queue: int, count: int) -> tuple[list[int], list[float]]:
-        arrivals, lucks = self._arrivals[queue], self._lucks[queue]
-        taken = arrivals[:count], lucks[:count]
-        del arrivals[:count], lucks[:count]
-        return taken
-
-    def _merge(
-        self, queues: Sequence[int], most: int, ended: bool
-    ) -> tuple[list[int], list[float]]:
-        """Of all inputs, in order of time, what every input has reached."""
-        reached = NEVER if ended else min(self._reached[q] for q in queues)
-        ready: list[tuple[int, float, int]] = []
-        for q in queues:
-            count = bisect_right(self._arrivals[q], reached)
-            pairs = zip(self._arrivals[q][:count], self._lucks[q][:count], strict=True)
-            ready.extend((stamp, luck, q) for stamp, luck in pairs)
-        ready.sort()
-        del ready[most:]
-        for q in queues:
-            self._cut(q, sum(1 for _, _, at in ready if at == q))
-        return [stamp for stamp, _, _ in ready], [luck for _, luck, _ in ready]
+        if self._learns[box]:
+            state.refine(box, taken, len(out), work)
+        if out:
+            for q in self._network.queries_at[box]:
+                places = range(1, taken + 1) if kept is None else [i + 1 for i in kept]
+                job.results.append((q, out, [began + int(i * each) for i in places]))
+        return began + work, out, lucks
 
     def _reveal(self, job: _Job, loop: Loop) -> None:
         """A piece ended: its outputs reach other boxes, its results leave."""
         for q, arrivals, departures in job.results:
             self._monitor.left(q, arrivals, departures)
         for queue, stamps, lucks in job.late:
-            loop.arrived(self._put(queue, stamps, lucks), len(stamps), self.now_ns)
+            loop.arrived(self._queues.put(queue, stamps, lucks), len(stamps), self.now_ns)
         job.results, job.late = [], []
 
 
