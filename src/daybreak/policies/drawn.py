@@ -13,7 +13,7 @@ from typing import ClassVar
 from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, View, Work
 from daybreak.policies.shares import box_shares, query_shares
 from daybreak.policies.tickets import Tickets
-from daybreak.policies.units import Units
+from daybreak.policies.candidates import Candidates
 
 
 class QueriesDrawn(BasePolicy):
@@ -27,13 +27,13 @@ class QueriesDrawn(BasePolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.units = self.make_units()
+        self.candidates = self.make_candidates()
         self._random = Random(f"{seed}/{self.name}")
-        self._tickets = Tickets(len(self.units))
+        self._tickets = Tickets(len(self.candidates))
         self._hand_out()
 
-    def make_units(self) -> Units:
-        return Units.queries(self.view)
+    def make_candidates(self) -> Candidates:
+        return Candidates.queries(self.view)
 
     def shares(self) -> list[float]:
         """Tickets of each unit."""
@@ -49,9 +49,9 @@ class QueriesDrawn(BasePolicy):
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         """Draws until a unit can run; losers of this draw get their tickets back after it."""
-        tickets, units = self._tickets, self.units
+        tickets, candidates = self._tickets, self.candidates
         barred: list[int] = []
-        while (unit := tickets.draw(self._random)) is not None and not units.can_run(unit):
+        while (unit := tickets.draw(self._random)) is not None and not candidates.can_run(unit):
             tickets.give(unit, 0.0)
             barred.append(unit)
         for loser in barred:
@@ -59,8 +59,8 @@ class QueriesDrawn(BasePolicy):
         if unit is None:
             return None
         self.work.invocations += 1
-        self.work.compared += len(units).bit_length()
-        return units.plans[unit]
+        self.work.compared += len(candidates).bit_length()
+        return candidates.plans[unit]
 
 
 class BoxesDrawn(QueriesDrawn):
@@ -70,9 +70,9 @@ class BoxesDrawn(QueriesDrawn):
     summary = "boxes drawn by lot, with tickets by class priority and cost"
     granularity: ClassVar[Granularity] = "box"
 
-    def make_units(self) -> Units:
-        return Units.boxes(self.view)
+    def make_candidates(self) -> Candidates:
+        return Candidates.boxes(self.view)
 
     def shares(self) -> list[float]:
         found = box_shares(self.view)
-        return [found[plan.steps[0].box] for plan in self.units.plans]
+        return [found[plan.steps[0].box] for plan in self.candidates.plans]

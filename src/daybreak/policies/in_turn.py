@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, Step, View, Work
-from daybreak.policies.units import Turns, Units
+from daybreak.policies.candidates import Turns, Candidates
 
 
 class QueriesInTurn(BasePolicy):
@@ -24,18 +24,18 @@ class QueriesInTurn(BasePolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.units = self.make_units()
-        self._turns = Turns(self.units, range(len(self.units)))
+        self.candidates = self.make_candidates()
+        self._turns = Turns(self.candidates, range(len(self.candidates)))
 
-    def make_units(self) -> Units:
-        return Units.queries(self.view)
+    def make_candidates(self) -> Candidates:
+        return Candidates.queries(self.view)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         unit = self._turns.next()
         if unit is None:
             return None
         self.work.invocations += 1
-        return self.units.plans[unit]
+        return self.candidates.plans[unit]
 
 
 class BoxesInTurn(QueriesInTurn):
@@ -45,8 +45,8 @@ class BoxesInTurn(QueriesInTurn):
     summary = "boxes in turn, whatever query they belong to (multicore operator round robin)"
     granularity: ClassVar[Granularity] = "box"
 
-    def make_units(self) -> Units:
-        return Units.boxes(self.view)
+    def make_candidates(self) -> Candidates:
+        return Candidates.boxes(self.view)
 
 
 class ProportionalInTurn(QueriesInTurn):
@@ -55,7 +55,7 @@ class ProportionalInTurn(QueriesInTurn):
     name = "mprr"
     summary = "queries in turn, each takes its class's share of its input queue"
 
-    def make_units(self) -> Units:
+    def make_candidates(self) -> Candidates:
         view = self.view
         inputs = frozenset(view.network.input_boxes)
         total = sum(view.class_priority)
@@ -64,7 +64,7 @@ class ProportionalInTurn(QueriesInTurn):
             share = view.class_priority[view.query_class[query]] / total
             return Step(box, fraction=share if box in inputs else 1.0)
 
-        return Units.queries(view, step)
+        return Candidates.queries(view, step)
 
     def on_change(self, change: Change, now_ns: int) -> None:
-        self.units.plans = self.make_units().plans
+        self.candidates.plans = self.make_candidates().plans

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.units import Turns, Units
+from daybreak.policies.candidates import Turns, Candidates
 
 
 class ThreadPerClass(BasePolicy):
@@ -25,8 +25,8 @@ class ThreadPerClass(BasePolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.units = Units.queries(view)
-        self._threads = [Turns(self.units, members) for members in self._members()]
+        self.candidates = Candidates.queries(view)
+        self._threads = [Turns(self.candidates, members) for members in self._members()]
         #: Threads that no core runs, the longest waiting first.
         self._waiting = deque(range(len(self._threads)))
         self._running: dict[int, int] = {}
@@ -60,7 +60,7 @@ class ThreadPerClass(BasePolicy):
                 self._waiting.remove(thread)
                 self._running[worker] = thread
                 self.work.invocations += 1
-                return self.units.plans[unit]
+                return self.candidates.plans[unit]
         return None
 
 
