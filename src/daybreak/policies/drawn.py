@@ -11,9 +11,9 @@ from random import Random
 from typing import ClassVar
 
 from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, View, Work
+from daybreak.policies.candidates import Candidates
 from daybreak.policies.shares import box_shares, query_shares
 from daybreak.policies.tickets import Tickets
-from daybreak.policies.candidates import Candidates
 
 
 class QueriesDrawn(BasePolicy):

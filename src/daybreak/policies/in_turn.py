@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, Step, View, Work
-from daybreak.policies.candidates import Turns, Candidates
+from daybreak.policies.candidates import Candidates, Turns
 
 
 class QueriesInTurn(BasePolicy):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.candidates import Turns, Candidates
+from daybreak.policies.candidates import Candidates, Turns
 
 
 class ThreadPerClass(BasePolicy):
