@@ -100,6 +100,22 @@ def test_cqc_gives_each_class_its_quota_in_turn() -> None:
     assert served == "aaaaaabbbc" * 2
 
 
+def test_cqc_bounds_a_box_by_what_is_left_of_its_quota() -> None:
+    """Of k = 1000 µs the one class has all: 100 of 200 tuples of 10 µs."""
+    state = SystemState(network("a", (1,)))
+    state.pending[:] = [200, 0]
+    policy = attached(make_policy_with("cqc", period_us=1000), state)
+    assert policy.decide(0, 0) == Plan((Step(0, 100),))
+    policy.on_completion(Plan((Step(0, 100),)), 0, 10_000, 10_000)
+    state.tuples_in[0] += 1
+    state.pending[1] = 3
+    policy.on_arrival(1, 3, 10_000)
+    assert policy.decide(10_000, 0) == Plan((Step(1),)), "three fit"
+    state.pending[:] = [200, 0]
+    whole = attached(make_policy_with("cqc", period_us=1000, whole_queues=True), state)
+    assert whole.decide(0, 0) == Plan((Step(0),))
+
+
 def test_cqc_lets_one_worker_hold_a_class() -> None:
     state = SystemState(network("ab"), workers=3)
     state.pending[:] = [5] * 4

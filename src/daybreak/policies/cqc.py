@@ -1,14 +1,16 @@
 """CQC, Continuous Query Class scheduling for one core (class-based-thesis 4.1).
 
 Level 1 is a weighted round robin: class i may run for T_i = P_i k / sum P at its turn, and what
-it overdraws is deducted from its next turns. Level 2 is one HR scheduler per class. A class that
-finds nothing to do gives its turn back after polling its sources twice.
+it overdraws is deducted from its next turns. Level 2 is one HR scheduler per class, whose boxes
+take as many tuples as the rest of the quota is expected to suffice for. A class that finds
+nothing to do gives its turn back after polling its sources twice.
 
 A class runs on one worker at a time: with more workers than classes some stay idle (chapter 7).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +31,9 @@ class CqcParams(RateParams):
 
     #: The period k that the classes share.
     period_us: float = 1000.0
+    #: Boxes take their whole queue, however long that takes, and not just what the rest of the
+    #: quota is expected to suffice for.
+    whole_queues: bool = False
 
     def __post_init__(self) -> None:
         RateParams.__post_init__(self)
@@ -80,8 +85,10 @@ class ContinuousQueryClass(BasePolicy):
                 return None
             cls, began_ns = turn
             plan = None
-            if now_ns - began_ns < self._credits.credit[cls]:
-                plan = self._order.plan(self._ready_in(cls))
+            left_ns = self._credits.credit[cls] - (now_ns - began_ns)
+            if left_ns > 0:
+                within_ns = math.inf if self.params.whole_queues else left_ns
+                plan = self._order.plan(self._ready_in(cls), within_ns)
             if plan is not None:
                 self.work.invocations += 1
                 self._ready.taken(plan)

@@ -6,6 +6,7 @@ HR minimises the mean response time of queries that matter equally; it knows no 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -38,15 +39,28 @@ class RateOrder:
         self.rates = OutputRates(view, by_priority=by_priority)
         self._sources = frozenset(view.network.input_boxes if params.own_sources else ())
         self._limit = params.train or None
+        self._view = view
+        self._set_up_ns = [b.call_ns for b in view.network.boxes]
 
-    def plan(self, ready: Collection[int]) -> Plan | None:
-        """The best operational box, or else all sources that hold tuples, one after the other."""
+    def plan(self, ready: Collection[int], within_ns: float = math.inf) -> Plan | None:
+        """The best operational box, or else all sources that hold tuples, one after the other.
+
+        A box takes the tuples it is expected to manage in the time given, one at least.
+        """
         operational = [b for b in ready if b not in self._sources] if self._sources else ready
         if operational:
-            return Plan((Step(self.rates.best(operational), self._limit),))
+            best = self.rates.best(operational)
+            return Plan((Step(best, self._fits(best, within_ns)),))
         if ready:
             return Plan(tuple(Step(b, self._limit) for b in sorted(ready)))
         return None
+
+    def _fits(self, box: int, within_ns: float) -> int | None:
+        each_ns, held = self._view.cost_ns[box], self._view.pending[box]
+        if self._set_up_ns[box] + held * each_ns <= within_ns:
+            return self._limit
+        fits = max(1, int((within_ns - self._set_up_ns[box]) / each_ns)) if each_ns else 1
+        return fits if self._limit is None else min(fits, self._limit)
 
 
 class HighestRate(BasePolicy):
