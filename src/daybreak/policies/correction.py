@@ -100,7 +100,7 @@ class Levelling(Correction):
     """
 
     #: Violators end this much slower than their victims, so that noise does not bring them back.
-    MARGIN = 0.05
+    MARGIN = 0.1
     #: Response times fall somewhat slower than one over the frequency.
     GAIN = 1.25
     #: Tuples answered per class before it is judged.

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from daybreak.experiments.classes import abd, chapter7, compare, cqc
+from daybreak.experiments.classes import (
+    abd,
+    changing,
+    chapter7,
+    compare,
+    cqc,
+    low_input,
+    scale,
+    sources,
+)
 from daybreak.experiments.core import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *cqc.EXPERIMENTS,
     *abd.EXPERIMENTS,
     *compare.EXPERIMENTS,
+    *scale.EXPERIMENTS,
+    *low_input.EXPERIMENTS,
+    *changing.EXPERIMENTS,
+    *sources.EXPERIMENTS,
     *chapter7.EXPERIMENTS,
 )

@@ -23,10 +23,19 @@ class Setting(NamedTuple):
     params: tuple[tuple[str, Any], ...] = ()
     #: Other than the workload's own.
     duration_s: float | None = None
+    #: Other than usual, for ``run_workload``.
+    options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(cls, workload: str, policy: str, **params: Any) -> Setting:
         return cls(workload, policy, tuple(sorted(params.items())))
+
+    def lasting(self, duration_s: float) -> Setting:
+        return self._replace(duration_s=duration_s)
+
+    def on(self, **options: Any) -> Setting:
+        """With other options of ``run_workload``."""
+        return self._replace(options=tuple(sorted({**dict(self.options), **options}.items())))
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,8 @@ def measure(work: tuple[Setting, int]) -> Seen:
     workload = load_workload(setting.workload)
     if setting.duration_s is not None:
         workload = workload.lasting(setting.duration_s)
-    report = run_workload(workload, make_policy_with(setting.policy, **dict(setting.params)), seed)
+    policy = make_policy_with(setting.policy, **dict(setting.params))
+    report = run_workload(workload, policy, seed, **dict(setting.options))
     return Seen(
         figures=ClassFigures.of(report),
         over=ClassesOverTime.of(report),

@@ -9,6 +9,7 @@ three quarters and 5I and the 3x_6 to nine tenths at the stated rates (docs/clas
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -228,13 +229,21 @@ def run_workload(
     *,
     aggregate_sync: bool = False,
     cold_ns: int = 0,
+    cores: int | None = None,
+    source_cores: int | None = None,
     source_order: SourceOrder = "round-robin",
 ) -> RunReport:
     """One run: the same seed gives the same queries, arrivals and fates, whatever the policy.
 
     ``aggregate_sync``: aggregates hold their newest tuple until the next arrives. ``cold_ns``
-    is added to box calls on another core than the box's last one.
+    is added to box calls on another core than the box's last one. ``cores`` and ``source_cores``
+    replace the workload's.
     """
+    workload = replace(
+        workload,
+        cores=workload.cores if cores is None else cores,
+        source_cores=workload.source_cores if source_cores is None else source_cores,
+    )
     network = network_of(workload, seed)
     schedule = draw_schedule(network, workload.duration_s, seed)
     deliveries = Deliveries.at_once(schedule)
