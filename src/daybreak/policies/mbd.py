@@ -33,6 +33,8 @@ from daybreak.policies.sharing import MergedQueries, query_costs_ns
 
 ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]
+#: Costs that were not declared are followed when one changes by this factor.
+LEARNED = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class MulticoreBroadcastDisks(BasePolicy):
             # Every query is called in its turn anyway: no need to hear of every tuple.
             self.__dict__["on_arrival"] = super().on_arrival
         self._changed = False
+        self._declared = all(cost > 0 for cost in query_costs_ns(view))
         self._follow_classes()
         self._follow_costs()
         self._build()
@@ -150,9 +153,12 @@ class MulticoreBroadcastDisks(BasePolicy):
         # Sharing queries merge, and their priorities add up.
         priorities = [sum(of_queries[q] for q in qs) for qs in self._units.queries]
         self.schedule: MbdSchedule = mbd_schedule(priorities)
+        self.work.scanned += len(self.schedule.units)
+        self._begin_round()
+
+    def _begin_round(self) -> None:
         self._slots = list(zip(self.schedule.units, self.schedule.chances, strict=True))
         self._cursor = 0
-        self.work.scanned += len(self._slots)
 
     # Events
 
@@ -203,20 +209,28 @@ class MulticoreBroadcastDisks(BasePolicy):
         self.work.invocations += 1
         while self._again:
             unit = self._again.popleft()
-            if unit not in running and (polls or unit in ready):
+            if self.can_run(unit):
                 return self._taken(unit, worker)
         for _ in range(len(self._slots) + 1):
             if self._cursor >= len(self._slots):
                 self._end_round(now_ns)
-            unit, chance = self._slots[self._cursor]
-            self._cursor += 1
-            if chance < 1.0 and self._random() >= chance:
+            slot = self.next_slot(now_ns, worker)
+            if slot is None:
                 continue
-            if unit in running:
-                self._flagged.add(unit)
-            elif polls or unit in ready:
-                return self._taken(unit, worker)
+            if slot in running:
+                self._flagged.add(slot)
+            elif polls or slot in ready:
+                return self._taken(slot, worker)
         return None
+
+    def next_slot(self, now_ns: int, worker: int) -> int | None:
+        """Whose slot is next in the round; None if the lot leaves it to nobody."""
+        unit, chance = self._slots[self._cursor]
+        self._cursor += 1
+        return unit if chance == 1.0 or self._random() < chance else None
+
+    def can_run(self, unit: int) -> bool:
+        return unit not in self._running and (self.view.polls or unit in self._ready)
 
     def _taken(self, unit: int, worker: int) -> Plan:
         self._running.add(unit)
@@ -227,7 +241,7 @@ class MulticoreBroadcastDisks(BasePolicy):
 
     def _end_round(self, now_ns: int) -> None:
         """The only moment at which the schedule changes."""
-        self._cursor = 0
+        self._begin_round()
         if self._changed:
             self._changed = False
             self._follow_classes()
@@ -249,10 +263,11 @@ class MulticoreBroadcastDisks(BasePolicy):
         self.schedule_updates_ns.append(now_ns)
 
     def _costs_moved(self) -> bool:
-        if 0.0 in self._costs:
-            # Unknown at first, where nothing declares them; measured since?
+        if not self._declared:
+            # Costs that nobody declared are learned: while they still change, follow them.
             now = query_costs_ns(self.view)
-            return any(not old and new for old, new in zip(self._costs, now, strict=True))
+            pairs = zip(self._costs, now, strict=True)
+            return any(new > LEARNED * old or old > LEARNED * new for old, new in pairs)
         if self.params.selectivity != "s":
             return False
         share = self.params.threshold

@@ -8,6 +8,7 @@ from typing import Any
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.abd import AdaptiveBroadcastDisk
+from daybreak.policies.ambd import AffinityBroadcastDisks
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.cqc import ContinuousQueryClass
@@ -20,6 +21,7 @@ from daybreak.policies.highest_rate import HighestRate, WeightedHighestRate
 from daybreak.policies.in_turn import BoxesInTurn, ProportionalInTurn, QueriesInTurn
 from daybreak.policies.lottery import Lottery
 from daybreak.policies.mbd import MulticoreBroadcastDisks
+from daybreak.policies.mbd_qos import QosBroadcastDisks
 from daybreak.policies.per_class import SplitThreads, ThreadPerClass
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
@@ -53,6 +55,8 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     ThreadPerClass,
     SplitThreads,
     MulticoreBroadcastDisks,
+    QosBroadcastDisks,
+    AffinityBroadcastDisks,
 )
 
 

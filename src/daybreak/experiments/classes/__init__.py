@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from daybreak.experiments.classes import (
     abd,
+    beyond,
     changing,
     chapter7,
     compare,
@@ -22,5 +23,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *low_input.EXPERIMENTS,
     *changing.EXPERIMENTS,
     *sources.EXPERIMENTS,
+    *beyond.EXPERIMENTS,
     *chapter7.EXPERIMENTS,
 )

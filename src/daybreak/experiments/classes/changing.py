@@ -204,8 +204,9 @@ def sel_change(context: Context) -> Outcome:
         draw=lambda figure: _over_time(figure, sweep, name, shown),
         notes=[
             (
-                "Figure 107 is not in the text: class 3's selectivity falls from 0.9 to 0.1 in steps "
-                "until 1.6 s (workload Sel-Change). Levelling follows selectivities as _SA does."
+                "Figure 107 is not in the text: class 3's selectivity falls from 0.9 to 0.1 in "
+                "steps until 1.6 s (workload Sel-Change). Levelling follows selectivities as _SA "
+                "does."
             )
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -47,6 +48,8 @@ class Seen:
     #: How much longer working everything off took than it took to arrive, as a share of that.
     overrun: float
     updates_s: tuple[float, ...]
+    #: Mean utility over the queries; NaN where they declare no QoS graphs.
+    utility: float = math.nan
 
     @property
     def mean_ms(self) -> list[float]:
@@ -71,6 +74,7 @@ def measure(work: tuple[Setting, int]) -> Seen:
         over=ClassesOverTime.of(report),
         overrun=report.duration_s / workload.duration_s - 1,
         updates_s=schedule_updates_s(report),
+        utility=report.utility_per_application,
     )
 
 

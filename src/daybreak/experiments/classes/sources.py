@@ -59,8 +59,8 @@ def run(context: Context) -> Outcome:
         notes=[
             "1200 tuples/s as in Table 9; the prose of 6.3.6 says 4800.",
             (
-                f"Runs last {SECONDS:g} s. When a source is polled is worked out beforehand from the "
-                "polling order and the load: the sources' cores do nothing else."
+                f"Runs last {SECONDS:g} s. When a source is polled is worked out beforehand from "
+                "the polling order and the load: the sources' cores do nothing else."
             ),
         ],
     )

@@ -14,7 +14,16 @@ from itertools import pairwise
 from typing import Literal
 
 from daybreak.experiments.classes.workloads import ClassLoad, Profile, SharedQuery, Workload
-from daybreak.model import Arrivals, Box, Network, Overheads, Query, QueryClass, Stream
+from daybreak.model import (
+    Arrivals,
+    Box,
+    Network,
+    Overheads,
+    QoSGraph,
+    Query,
+    QueryClass,
+    Stream,
+)
 from daybreak.model.arrivals import Phase
 from daybreak.model.network import BoxKind
 from daybreak.model.qos import NS_PER_S
@@ -69,9 +78,10 @@ def operator_of(box: str) -> str:
 class _Builder:
     """Collects the parts of a network, query by query."""
 
-    def __init__(self, workload: Workload, seed: int) -> None:
+    def __init__(self, workload: Workload, seed: int, deadlines_ms: Sequence[float] = ()) -> None:
         self.workload = workload
         self.seed = seed
+        self.deadlines_ms = deadlines_ms
         self.streams: list[Stream] = []
         self.boxes: list[Box] = []
         self.queries: list[Query] = []
@@ -98,7 +108,12 @@ class _Builder:
                 self._box(f"{name}/window{side}", [source], factor)
                 for side, source in enumerate(inputs, 1)
             ]
-        self._finish(name, cls.name, self._box(f"{name}/{kind}", inputs, factor, passes), factor)
+        last = self._box(f"{name}/{kind}", inputs, factor, passes)
+        qos = None
+        if self.deadlines_ms:
+            deadline_ms = self.deadlines_ms[index % len(self.deadlines_ms)]
+            qos = QoSGraph.deadline(deadline_ms / 1e3)
+        self._finish(name, cls.name, last, factor, qos)
 
     def add_shared(self, shared: SharedQuery) -> None:
         """A query over the first stream of each class it reads; windows come before an except."""
@@ -113,9 +128,11 @@ class _Builder:
         box = self._box(f"{shared.name}/{shared.kind}", inputs, 1.0, passes)
         self._finish(shared.name, shared.cls, box, 1.0)
 
-    def _finish(self, name: str, cls: str, last: str, factor: float) -> None:
+    def _finish(
+        self, name: str, cls: str, last: str, factor: float, qos: QoSGraph | None = None
+    ) -> None:
         output = self._box(f"{name}/output", [last], factor)
-        self.queries.append(Query(name=name, output=output, cls=cls))
+        self.queries.append(Query(name=name, output=output, cls=cls, qos=qos))
 
     def _input(self, cls: ClassLoad, query: str, side: int) -> str:
         stream = f"{query}/in{side}"
@@ -169,9 +186,12 @@ def _arrivals(cls: ClassLoad) -> Arrivals:
     return Arrivals(rate_per_s=cls.rate_per_s, phases=tuple(phases))
 
 
-def network_of(workload: Workload, seed: int = 1) -> Network:
-    """The workload's queries; without source cores, its sources are boxes too."""
-    builder = _Builder(workload, seed)
+def network_of(workload: Workload, seed: int = 1, deadlines_ms: Sequence[float] = ()) -> Network:
+    """The workload's queries; without source cores, its sources are boxes too.
+
+    ``deadlines_ms`` gives the queries of every class these deadlines in turn.
+    """
+    builder = _Builder(workload, seed, deadlines_ms)
     for cls in workload.classes:
         for index, kind in enumerate(cls.dealt(), 1):
             builder.add(cls, index, kind)
@@ -232,6 +252,7 @@ def run_workload(
     cores: int | None = None,
     source_cores: int | None = None,
     source_order: SourceOrder = "round-robin",
+    deadlines_ms: Sequence[float] = (),
 ) -> RunReport:
     """One run: the same seed gives the same queries, arrivals and fates, whatever the policy.
 
@@ -244,7 +265,7 @@ def run_workload(
         cores=workload.cores if cores is None else cores,
         source_cores=workload.source_cores if source_cores is None else source_cores,
     )
-    network = network_of(workload, seed)
+    network = network_of(workload, seed, deadlines_ms)
     schedule = draw_schedule(network, workload.duration_s, seed)
     deliveries = Deliveries.at_once(schedule)
     if workload.source_cores:
