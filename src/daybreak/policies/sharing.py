@@ -44,8 +44,8 @@ class MergedQueries:
         return len(self.plans)
 
 
-def query_costs_ns(view: View) -> list[float]:
-    """Expected work for a tuple on each input of a query; 0 while nothing is known of it."""
+def box_costs_ns(view: View) -> list[dict[int, float]]:
+    """Of each query: expected work at each of its boxes for a tuple on each of its inputs."""
     network = view.network
     fed = [0] * len(network.boxes)
     for boxes in network.stream_boxes:
@@ -55,11 +55,14 @@ def query_costs_ns(view: View) -> list[float]:
     for boxes in network.query_boxes:
         mine = set(boxes)
         flow = {b: float(fed[b]) for b in boxes}
-        total = 0.0
         for b in boxes:
-            total += flow[b] * view.cost_ns[b]
             for d in network.downstream[b]:
                 if d in mine:
                     flow[d] += flow[b] * view.selectivity[b]
-        costs.append(total)
+        costs.append({b: flow[b] * view.cost_ns[b] for b in boxes})
     return costs
+
+
+def query_costs_ns(view: View) -> list[float]:
+    """Expected work for a tuple on each input of a query; 0 while nothing is known of it."""
+    return [sum(costs.values()) for costs in box_costs_ns(view)]
