@@ -20,13 +20,14 @@ def levelling(percentile: int | None = None, **response_ns: int) -> Levelling:
 
 def answer(made: Levelling, count: int = 1000, **response_ns: int) -> None:
     for name, response in response_ns.items():
-        made.responses.add(int(name[1:]) - 1, [0] * count, [response] * count)
+        made.add(int(name[1:]) - 1, [0] * count, [response] * count)
 
 
 def test_a_violator_is_slowed_down_by_the_measured_ratio() -> None:
     made = levelling(c1=200, c2=100, c3=500)
     found = made.corrected(SECOND, ORDER, PRIORITIES, START)
-    step = (100 / (200 * 1.1)) ** 1.25
+    # Twice as fast so far: to be made up for within as long again.
+    step = (100 / (200 * 1.1 + 100)) ** 1.25
     assert list(found) == pytest.approx([50, 40 * step, 30])
     assert found[1] < found[2], "below the next class's frequency, if response times ask for it"
 
@@ -35,7 +36,7 @@ def test_a_class_that_is_slowed_down_may_push_the_next_one() -> None:
     made = levelling(c1=200, c2=100, c3=150)
     _, second, third = made.corrected(SECOND, ORDER, PRIORITIES, START)
     assert second < 40
-    assert third == pytest.approx(30 * (150 / (200 * 1.1 * 1.1)) ** 1.25)
+    assert third == pytest.approx(30 * (150 / ((200 * 1.1 + 100) * 1.1)) ** 1.25)
 
 
 def test_nothing_happens_without_inversion_patience_or_enough_results() -> None:
@@ -69,7 +70,7 @@ def test_it_never_stops_a_class() -> None:
 
 def test_it_judges_at_a_percentile_where_asked() -> None:
     made = Levelling(3, 75, equal_inverts=False, patience_s=0.0)
-    made.responses.add(0, [0] * 1000, [100] * 700 + [900] * 300)
-    made.responses.add(1, [0] * 1000, [200] * 900 + [9_000] * 100)
-    made.responses.add(2, [0] * 1000, [1_000] * 1000)
+    made.add(0, [0] * 1000, [100] * 700 + [900] * 300)
+    made.add(1, [0] * 1000, [200] * 900 + [9_000] * 100)
+    made.add(2, [0] * 1000, [1_000] * 1000)
     assert made.corrected(SECOND, ORDER, PRIORITIES, START)[1] < 40

@@ -24,6 +24,12 @@ class Correction(ABC):
         self.equal_inverts = equal_inverts
         self.since_ns = 0
 
+    def add(
+        self, cls: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int = 1
+    ) -> None:
+        """Results of a class left, each for so many tuples."""
+        self.responses.add(cls, arrivals_ns, departures_ns, tuples)
+
     def reset(self, now_ns: int) -> None:
         """The schedule's inputs changed: judge anew from now on."""
         self.responses.reset()
@@ -92,11 +98,12 @@ class Levelling(Correction):
     so giving it more does not help, and the text's modules go on step after step. But a class
     that runs too often for its place can always run less often, and that costs nobody else
     anything. Response times fall roughly as one over the frequency, so one step is
-    ``(its response / the victim's, with a margin) ** GAIN``. A violator may well end with a
-    lower frequency than the class below it: priorities are about response times.
+    ``(its response / the response wanted) ** GAIN``. A violator may well end with a lower
+    frequency than the class below it: priorities are about response times.
 
     Each step is judged on results since the last one, and only after ``patience_s`` and enough
-    results: whether it worked must be seen before the next is made.
+    results: whether it worked must be seen before the next is made. The response wanted also
+    makes up, within as long again, for the inversion since the schedule's inputs last changed.
     """
 
     #: Violators end this much slower than their victims, so that noise does not bring them back.
@@ -118,6 +125,20 @@ class Levelling(Correction):
     ) -> None:
         super().__init__(classes, percentile, equal_inverts=equal_inverts)
         self._patience_ns = patience_s * NS_PER_S
+        #: Since the last step.
+        self._recent = ClassResponses(classes, percentile)
+        self._stepped_ns = 0
+
+    def add(
+        self, cls: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int = 1
+    ) -> None:
+        super().add(cls, arrivals_ns, departures_ns, tuples)
+        self._recent.add(cls, arrivals_ns, departures_ns, tuples)
+
+    def reset(self, now_ns: int) -> None:
+        super().reset(now_ns)
+        self._recent.reset()
+        self._stepped_ns = now_ns
 
     def corrected(
         self,
@@ -126,31 +147,30 @@ class Levelling(Correction):
         priorities: Sequence[float],
         frequencies: Frequencies,
     ) -> Frequencies:
-        if now_ns < self.since_ns + self._patience_ns:
+        if now_ns < self._stepped_ns + self._patience_ns:
             return frequencies
-        counts = [self.responses.counts[c] for c in order]
-        response_ns = [self.responses.response_ns(c) for c in order]
+        counts = [self._recent.counts[c] for c in order]
+        recent_ns = [self._recent.response_ns(c) for c in order]
         slower = [
             i
-            for i in victims(priorities, response_ns, equal_inverts=self.equal_inverts)
+            for i in victims(priorities, recent_ns, equal_inverts=self.equal_inverts)
             if min(counts[i], counts[i + 1]) >= self.ENOUGH
         ]
         if not slower:
             return frequencies
+        whole_ns = [self.responses.response_ns(c) for c in order]
         result = list(frequencies)
         # From the top: a class that is slowed down may leave the next one too fast in turn.
-        level_ns = response_ns[slower[0]]
+        level_ns = recent_ns[slower[0]]
         for i in range(slower[0] + 1, len(result)):
-            wanted_ns = level_ns * (1 + self.MARGIN)
-            if (
-                priorities[i - 1] > priorities[i]
-                and response_ns[i] < wanted_ns
-                and (i - 1 in slower or response_ns[i] < level_ns)
-            ):
-                slowed = frequencies[i] * (response_ns[i] / wanted_ns) ** self.GAIN
+            apart = priorities[i - 1] > priorities[i]
+            if apart and (i - 1 in slower or recent_ns[i] < level_ns):
+                owed_ns = max(0.0, whole_ns[i - 1] - whole_ns[i])
+                level_ns = level_ns * (1 + self.MARGIN) + owed_ns
+                slowed = frequencies[i] * (recent_ns[i] / level_ns) ** self.GAIN
                 result[i] = max(slowed, priorities[i] * self.LEAST)
-                level_ns = wanted_ns
             else:
-                level_ns = response_ns[i]
-        self.reset(now_ns)
+                level_ns = recent_ns[i]
+        self._recent.reset()
+        self._stepped_ns = now_ns
         return tuple(result)

@@ -194,8 +194,7 @@ class MulticoreBroadcastDisks(BasePolicy):
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
     ) -> None:
-        responses = self._correction.responses
-        responses.add(self._class[query], arrivals_ns, departures_ns, tuples)
+        self._correction.add(self._class[query], arrivals_ns, departures_ns, tuples)
 
     # Decisions
 
