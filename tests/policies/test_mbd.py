@@ -94,10 +94,12 @@ def test_the_lot_decides_as_often_as_the_fraction_says() -> None:
 
 def test_a_running_query_is_skipped_and_runs_once_more() -> None:
     built = network(("a", "high", 1), ("b", "low", 1))  # 3 and 1: the round is a, ab, a
-    policy, _ = attached(built, workers=2)
+    policy, state = attached(built, workers=2)
     first = policy.decide(0, 0)
     assert ran(policy, first) == "a"
+    state.running[built.box_index["a"]] = True
     assert ran(policy, policy.decide(0, 1)) == "b", "a runs elsewhere: skipped, and flagged"
+    state.running[built.box_index["a"]] = False
     policy.on_completion(first or Plan(()), 0, 0, 5)
     again = policy.decide(5, 0)
     assert ran(policy, again) == "a", "once more, at once"
@@ -153,15 +155,31 @@ def test_riders_are_running_until_their_ride_ends() -> None:
         policy.on_arrival(b, 1, 0)
     plan = policy.decide(0, 0)
     rider = 1 - (plan or Plan(())).steps[0].box
+    state.running[:] = [True, True]
     policy.on_boarding(rider, 0)
     assert policy.decide(0, 1) is None, "both are under way"
     state.pending[:] = [0, 0]
+    state.running[:] = [False, False]
     policy.on_completion(plan or Plan(()), 0, 7, 7)
     policy.on_ride(rider, 3, 7)
     assert policy.decide(7, 1) is None
     state.pending[rider] = 2
     policy.on_arrival(rider, 2, 8)
     assert (policy.decide(8, 1) or Plan(())).steps[0].box == rider
+
+
+def test_a_query_that_an_earlier_policy_runs_is_left_alone() -> None:
+    """After a switch of policies, jobs under way end as they are (Loop.switch)."""
+    built = network(("a", "high", 1), ("b", "low", 1))
+    state = SystemState(built, 2)
+    a = built.box_index["a"]
+    state.pending[a], state.running[a] = 5, True
+    policy = MulticoreBroadcastDisks()
+    policy.attach(state, Work(), seed=1)
+    assert policy.decide(0, 1) is None
+    state.running[a] = False
+    policy.on_arrival(a, 0, 3)
+    assert ran(policy, policy.decide(3, 1)) == "a"
 
 
 def polled(policy: MulticoreBroadcastDisks, now_ns: int) -> None:

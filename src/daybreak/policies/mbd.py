@@ -96,12 +96,13 @@ class MulticoreBroadcastDisks(BasePolicy):
         self._plans = self._units.plans
         self._correction = self._made_correction(len(view.class_priority))
         self._started = False
-        self._running: set[int] = set()
-        #: MergedQueries to run once more when they end, and those that have ended since.
+        #: Whether a unit runs shows at its first box: plans hold all of them.
+        self._first = [boxes[0] for boxes in self._units.boxes]
+        #: Units to run once more when they end, and those that have ended since.
         self._flagged: set[int] = set()
         self._again: deque[int] = deque()
         self._out: dict[int, int] = {}
-        #: MergedQueries that hold tuples, where they are not polled.
+        #: Units that hold tuples, where they are not polled.
         self._ready = {
             u for u, boxes in enumerate(self._units.boxes) if any(view.pending[b] for b in boxes)
         }
@@ -168,14 +169,10 @@ class MulticoreBroadcastDisks(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self._ended(self._out.pop(worker))
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self._running.add(self._units.of_box[box])
-
     def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
         self._ended(self._units.of_box[box])
 
     def _ended(self, unit: int) -> None:
-        self._running.discard(unit)
         if unit in self._flagged:
             self._flagged.discard(unit)
             self._again.append(unit)
@@ -199,11 +196,11 @@ class MulticoreBroadcastDisks(BasePolicy):
     # Decisions
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
-        polls, running, ready = self.view.polls, self._running, self._ready
+        polls, running, first, ready = self.view.polls, self.view.running, self._first, self._ready
         if not self._started:
             self._started = True
             self._correction.reset(now_ns)
-        if not polls and ready <= running:
+        if not polls and all(running[first[u]] for u in ready):
             return None
         self.work.invocations += 1
         while self._again:
@@ -216,7 +213,7 @@ class MulticoreBroadcastDisks(BasePolicy):
             slot = self.next_slot(now_ns, worker)
             if slot is None:
                 continue
-            if slot in running:
+            if running[first[slot]]:
                 self._flagged.add(slot)
             elif polls or slot in ready:
                 return self._taken(slot, worker)
@@ -229,10 +226,10 @@ class MulticoreBroadcastDisks(BasePolicy):
         return unit if chance == 1.0 or self._random() < chance else None
 
     def can_run(self, unit: int) -> bool:
-        return unit not in self._running and (self.view.polls or unit in self._ready)
+        free = not self.view.running[self._first[unit]]
+        return free and (self.view.polls or unit in self._ready)
 
     def _taken(self, unit: int, worker: int) -> Plan:
-        self._running.add(unit)
         self._out[worker] = unit
         return self._plans[unit]
 
