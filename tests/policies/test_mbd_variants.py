@@ -56,20 +56,25 @@ def test_ambd_prefers_what_the_core_ran_last_and_changes_no_numbers() -> None:
     assert rounds(policy, 4, worker=1) == ["a", "b", "c", "low"], "now it is warm here too"
 
 
-def test_slope_and_slack_order_a_class_within_its_slots() -> None:
-    built = network(slow=5.0, fast=0.001, none=None)
+def test_queries_change_places_within_their_class_where_that_saves_utility() -> None:
+    built = network(slow=5.0, fast=0.0005, none=None)
     policy = QosBroadcastDisks()
     state = attach(policy, built)
+    in_order = ["fast", "none", "slow"]  # of the names, each one slot beside the lower class's
+    first = rounds(policy, 4)
+    assert [n for n in first if n != "low"] == in_order, "how long slots take is not known yet"
     for name in ("slow", "fast", "none", "low"):
         state.pending[built.box_index[name]] = 1
-    ran = rounds(policy, len(policy.schedule.units), now_ns=500_000)
-    assert [n for n in ran if n != "low"] == ["fast", "slow", "none"], "least slack first"
-    late = rounds(policy, len(policy.schedule.units), now_ns=6_000_000_000)
-    # At 6 s the fast one has nothing left to lose; the slow one loses utility every moment.
-    assert next(n for n in late if n != "low") == "slow"
-    plain = MulticoreBroadcastDisks()
-    attach(plain, built)
-    assert Counter(rounds(plain, len(plain.schedule.units))) == Counter(ran), "as often as in MBD"
+    # Slots take 0.1 ms; all tuples came at 0. At 5.0 s the slow one begins to lose utility, the
+    # fast one has none left to lose, and the third never had any.
+    policy._round_ns = 5_000_000_000 - 400_000
+    late = rounds(policy, 4, now_ns=5_000_000_000)
+    assert [n for n in late if n != "low"] == ["slow", "none", "fast"]
+    # At 0.49 ms the fast one is about to lose some: it is first in turn, and stays there.
+    policy._round_ns = 90_000
+    soon = rounds(policy, 4, now_ns=490_000)
+    assert [n for n in soon if n != "low"] == in_order
+    assert Counter(first) == Counter(late) == Counter(soon), "as often as in MBD"
 
 
 def test_without_tuples_the_schedule_polls_as_mbd_does() -> None:
