@@ -1,14 +1,14 @@
-"""AMBD looks ahead for a warm query; MBD with QoS orders a class's queries by slope and slack."""
+"""AMBD looks ahead for a warm query; MBD with QoS serves the urgent of a class more often."""
 
 from __future__ import annotations
 
-from collections import Counter
+import pytest
 
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.policies.ambd import AffinityBroadcastDisks
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.mbd import MulticoreBroadcastDisks
-from daybreak.policies.mbd_qos import QosBroadcastDisks
+from daybreak.policies.mbd_qos import QosBroadcastDisks, half_life_ns
 from daybreak.runtime.state import SystemState
 
 
@@ -56,31 +56,33 @@ def test_ambd_prefers_what_the_core_ran_last_and_changes_no_numbers() -> None:
     assert rounds(policy, 4, worker=1) == ["a", "b", "c", "low"], "now it is warm here too"
 
 
-def test_queries_change_places_within_their_class_where_that_saves_utility() -> None:
-    built = network(slow=5.0, fast=0.0005, none=None)
-    policy = QosBroadcastDisks()
-    state = attach(policy, built)
-    in_order = ["fast", "none", "slow"]  # of the names, each one slot beside the lower class's
-    first = rounds(policy, 4)
-    assert [n for n in first if n != "low"] == in_order, "how long slots take is not known yet"
-    for name in ("slow", "fast", "none", "low"):
-        state.pending[built.box_index[name]] = 1
-    # Slots take 0.1 ms; all tuples came at 0. At 5.0 s the slow one begins to lose utility, the
-    # fast one has none left to lose, and the third never had any.
-    policy._round_ns = 5_000_000_000 - 400_000
-    late = rounds(policy, 4, now_ns=5_000_000_000)
-    assert [n for n in late if n != "low"] == ["slow", "none", "fast"]
-    # At 0.49 ms the fast one is about to lose some: it is first in turn, and stays there.
-    policy._round_ns = 90_000
-    soon = rounds(policy, 4, now_ns=490_000)
-    assert [n for n in soon if n != "low"] == in_order
-    assert Counter(first) == Counter(late) == Counter(soon), "as often as in MBD"
-
-
-def test_without_tuples_the_schedule_polls_as_mbd_does() -> None:
-    built = network(a=0.001, b=0.002)
+def test_urgent_queries_of_a_class_run_more_often_and_the_class_as_often() -> None:
+    built = network(tight=0.003, loose=0.012)
     policy, plain = QosBroadcastDisks(), MulticoreBroadcastDisks()
     attach(policy, built)
     attach(plain, built)
-    slots = 3 * len(plain.schedule.units)
-    assert Counter(rounds(policy, slots)) == Counter(rounds(plain, slots))
+
+    def share(made: MulticoreBroadcastDisks, *names: str) -> float:
+        priorities = made.schedule.priorities
+        chosen = [priorities[built.query_index[n]] for n in names]
+        return sum(chosen) / sum(priorities)
+
+    assert share(plain, "tight") == share(plain, "loose")
+    assert share(policy, "tight") == pytest.approx(2 * share(policy, "loose")), "a root of 4"
+    assert share(policy, "low") == pytest.approx(share(plain, "low")), "classes keep their shares"
+
+
+def test_a_graph_s_half_life_is_its_slack_and_half_its_fall() -> None:
+    assert half_life_ns(QoSGraph.deadline(0.002)) == pytest.approx(3_000_000, abs=2)
+    steep = QoSGraph(((0.0, 1.0), (0.002, 1.0), (0.003, 0.5)))
+    assert half_life_ns(steep) == pytest.approx(2_500_000, abs=2)
+    assert half_life_ns(None) is None
+    assert half_life_ns(QoSGraph(((0.0, 1.0),))) is None
+
+
+def test_without_graphs_it_is_mbd() -> None:
+    built = network(a=None, b=None)
+    policy, plain = QosBroadcastDisks(), MulticoreBroadcastDisks()
+    attach(policy, built)
+    attach(plain, built)
+    assert policy.schedule == plain.schedule

@@ -146,11 +146,15 @@ class MulticoreBroadcastDisks(BasePolicy):
         self._costs = query_costs_ns(self.view)
         self._selectivity = list(self.view.selectivity)
 
+    def shares(self) -> list[float]:
+        """In what proportion the queries of a class share its slots: by cost."""
+        return self._costs
+
     def _build(self) -> None:
         by_class = [0.0] * len(self._order)
         for place, c in enumerate(self._order):
             by_class[c] = float(self.frequencies[place])
-        of_queries = query_priorities(self._costs, self._class, by_class)
+        of_queries = query_priorities(self.shares(), self._class, by_class)
         # Sharing queries merge, and their priorities add up.
         priorities = [sum(of_queries[q] for q in qs) for qs in self._units.queries]
         self.schedule: MbdSchedule = mbd_schedule(priorities)

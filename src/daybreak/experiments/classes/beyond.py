@@ -121,7 +121,7 @@ def intra_class(context: Context) -> Outcome:
     return Outcome(
         claims=[
             every_seed(
-                "queries ordered by slope and slack within their class lose less utility",
+                "queries served by slope and slack within their class lose less utility",
                 "-",
                 f"{ranged(gain, '{:+.4f}'.format)}",
                 [x > 0 for x in gain],
