@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from daybreak.experiments.classes.system import events_of, network_of, source_turns, tuple_load
+from daybreak.experiments.classes.system import (
+    divided_cores,
+    events_of,
+    network_of,
+    source_turns,
+    tuple_load,
+)
 from daybreak.experiments.classes.workloads import (
     MIXES,
     apportion,
@@ -93,6 +99,13 @@ def test_sources_take_turns_by_class_where_asked() -> None:
     first = turns.count(built.stream_index["1.1/in1"])
     assert first == 60
     assert turns.count(built.stream_index["3.1/in1"]) == 10
+
+
+def test_cores_are_divided_by_expected_load() -> None:
+    workload = load_workload("5S_8")
+    built = network_of(workload)
+    assert divided_cores(workload, built, 9) == (8, 1)
+    assert divided_cores(workload, built, 100) == (97, 3)
 
 
 def test_a_query_may_move_to_another_class() -> None:

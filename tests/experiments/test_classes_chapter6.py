@@ -115,7 +115,7 @@ def test_a_whole_experiment_runs_judges_and_draws() -> None:
         outcome = experiment.run(Context(seeds=[1], workers=1))
     finally:
         sources.SECONDS = before
-    assert len(outcome.claims) == 2
+    assert len(outcome.claims) == 3
     assert len(outcome.table) == 4
     assert outcome.draw is not None
     outcome.draw(Figure())

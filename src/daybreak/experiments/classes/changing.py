@@ -113,13 +113,14 @@ def _over_time(figure: Figure, sweep: Sweep, workload: str, settings: dict[str, 
         axes.set_title(name, loc="left", fontsize=9)
         axes.set_ylabel("response (ms)")
         axes.set_ylim(bottom=0)
-    grid[0].legend(ncols=5, fontsize=8, loc="upper right")
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=5)
     for i, (name, setting) in enumerate(settings.items()):
         over = sweep.seen(setting)[0].over
         grid[-1].plot(over.time_s, inversion_over_time(workload, over), color=colour(i), label=name)
     grid[-1].set_ylabel("PrIR")
     grid[-1].set_xlabel("time (s)")
-    grid[-1].legend(fontsize=8, ncols=4, loc="upper right")
+    grid[-1].legend(fontsize=8, ncols=count, loc="lower right", bbox_to_anchor=(1.0, 1.0))
 
 
 def _shortened(

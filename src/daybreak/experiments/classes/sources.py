@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daybreak.experiments.classes.measures import Setting, Sweep, every_seed, ms, ranged
+from daybreak.experiments.classes.measures import (
+    Setting,
+    Sweep,
+    every_seed,
+    ms,
+    published,
+    ranged,
+)
+from daybreak.experiments.classes.system import divided_cores, network_of
+from daybreak.experiments.classes.workloads import load_workload
 from daybreak.experiments.core import Context, Experiment, Outcome
 from daybreak.report.classes import colour
 
@@ -17,6 +26,7 @@ ALIKE = 0.05
 
 
 def run(context: Context) -> Outcome:
+    workload = load_workload("5S_8")
     base = Setting.of("5S_8", "mbd").lasting(SECONDS)
     two = base.on(cores=7, source_cores=2)
     settings = {"8+1": base, "7+2 MRR": two, "7+2 MBD": two.on(source_order="mbd")}
@@ -52,6 +62,11 @@ def run(context: Context) -> Outcome:
                 "none visible",
                 f"within {max(apart):.1%}",
                 [x <= ALIKE for x in apart],
+            ),
+            published(
+                "9 cores divided by expected load (2.2.3)",
+                "-",
+                "{}+{}".format(*divided_cores(workload, network_of(workload), 9)),
             ),
         ],
         table=rows,

@@ -215,6 +215,16 @@ def tuple_load(workload: Workload, network: Network) -> float:
     return work / workload.cores
 
 
+def divided_cores(workload: Workload, network: Network, total: int) -> tuple[int, int]:
+    """So many cores divided by expected load: operational ones, and the sources' (2.2.3)."""
+    rates = [s.arrivals.rate_per_s or 0.0 for s in network.streams if s.arrivals]
+    sources = sum(rates) * SOURCE_TUPLE_NS / NS_PER_S
+    operational = tuple_load(workload, network) * workload.cores
+    share = round(total * sources / (sources + operational))
+    own = min(max(1, share), total - 1)
+    return total - own, own
+
+
 def events_of(workload: Workload, network: Network) -> list[Event]:
     """What the workload changes during the run; rates are in the arrivals already."""
     events: list[Event] = []
