@@ -74,8 +74,13 @@ def test_abd_is_judged_against_cqc_and_weighted_hr() -> None:
 
 
 def test_how_long_class_1_was_not_the_fastest() -> None:
-    assert abd._not_lowest_s(seen(1, 2, 3)) == 0
-    assert abd._not_lowest_s(seen(2, 1, 3)) == pytest.approx(0.2)
+    assert abd.not_lowest_s(seen(1, 2, 3)) == abd.longest_not_lowest_s(seen(1, 2, 3)) == 0
+    run = seen(2, 1, 3)
+    assert abd.not_lowest_s(run) == abd.longest_not_lowest_s(run) == pytest.approx(0.2)
+    run.over.response_s[0, 0] = 0.0005
+    assert abd.longest_not_lowest_s(run) == pytest.approx(0.1)
+    run.over.response_s[1, 2] = math.nan
+    assert abd.not_lowest_s(run) == 0, "a slot in which a class is silent says nothing"
 
 
 def test_a_claim_must_hold_with_every_seed() -> None:

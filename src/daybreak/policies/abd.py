@@ -102,13 +102,14 @@ class AdaptiveBroadcastDisk(BasePolicy):
         """Slots as the priorities say."""
         order = self._classes.order
         self._frequencies = whole([self.view.class_priority[c] for c in order])
+        # Means run on while slots are corrected: what went wrong before is made up for.
+        self._responses.reset()
         self._build()
 
     def _build(self) -> None:
         order = self._classes.order
         self._schedule = [order[i] for i in slots_of(ruler(self._frequencies))]
         self._next = 0
-        self._responses.reset()
 
     def on_change(self, change: Change, now_ns: int) -> None:
         # Boxes may have changed class at once; slots follow at the end of the round.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daybreak.experiments.classes.measures import (
     Seen,
@@ -157,7 +158,8 @@ def adaptive(context: Context) -> Outcome:
     abd = setting("Adaptive", "ABD")
     sweep = Sweep(context, [abd])
     runs = sweep.seen(abd)
-    late = [_not_lowest_s(r) for r in runs]
+    late = [not_lowest_s(r) for r in runs]
+    margin = [float(_beside_the_fastest(r).max()) - 1 for r in runs]
     claim = every_seed(
         f"class 1 stays the lowest but for a brief period ({BRIEF_S:g} s in all)",
         "5.5 to 6 s",
@@ -174,6 +176,13 @@ def adaptive(context: Context) -> Outcome:
         " ".join(f"{x:.3g}" for x in means) + " ms",
     )
 
+    stretch = published(
+        "the longest time on end in which class 1 is not the lowest",
+        "0.5 s",
+        f"{ranged([longest_not_lowest_s(r) for r in runs], lambda s: f'{s:.1f} s')}; at most "
+        f"{ranged(margin, lambda x: f'{x:.0%}')} slower than the fastest in any slot",
+    )
+
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
         over = runs[0].over
@@ -183,25 +192,47 @@ def adaptive(context: Context) -> Outcome:
             )
         axes.set_xlabel("time (s)")
         axes.set_ylabel("mean response per 0.1 s (ms)")
-        axes.set_yscale("log")
-        axes.legend(ncols=5, loc="upper center")
+        axes.set_ylim(bottom=0)
+        axes.legend(ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.1))
 
-    return Outcome([claim, overall], rows, draw, ADAPTIVE_NOTES)
+    return Outcome([claim, stretch, overall], rows, draw, ADAPTIVE_NOTES)
 
 
-def _not_lowest_s(run: Seen) -> float:
-    """How long class 1 was not the fastest, in slots in which all classes had results."""
-    over = run.over
-    known = ~np.isnan(over.response_s).any(axis=1)
-    response = over.response_s[known]
-    slower = response[:, 0] > response[:, 1:].min(axis=1)
-    return float(slower.sum() * (over.time_s[1] - over.time_s[0]))
+def _beside_the_fastest(run: Seen) -> NDArray[np.float64]:
+    """Class 1's response over the fastest other class's, by slot; 0 where a class is silent."""
+    response = run.over.response_s
+    ratio: NDArray[np.float64] = response[:, 0] / response[:, 1:].min(axis=1)
+    return np.where(np.isnan(ratio), 0.0, ratio)
+
+
+def _slot_s(run: Seen) -> float:
+    return float(run.over.time_s[1] - run.over.time_s[0])
+
+
+def not_lowest_s(run: Seen) -> float:
+    """How long class 1 was not the fastest."""
+    return float((_beside_the_fastest(run) > 1).sum() * _slot_s(run))
+
+
+def longest_not_lowest_s(run: Seen) -> float:
+    """The longest time on end."""
+    longest = current = 0
+    for slower in _beside_the_fastest(run) > 1:
+        current = current + 1 if slower else 0
+        longest = max(longest, current)
+    return longest * _slot_s(run)
 
 
 ADAPTIVE_NOTES = (
     (
         "Figure 13, class 1's input rate, is missing from the text; the profile is ours (workload "
         "Adaptive)."
+    ),
+    (
+        "ABD's monitor acts only while class 1's mean is above class 2's and stops where they "
+        "meet, so the two run side by side and chance decides which is lower in a tenth of a "
+        "second. The claim's form, at most 1 s of such slots in all, was fixed beforehand and does "
+        "not allow for that; the longest time on end was added after seeing it fail."
     ),
 )
 
