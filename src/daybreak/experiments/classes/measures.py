@@ -129,7 +129,7 @@ def ms(value: float) -> str:
 
 
 def times(value: float) -> str:
-    return f"{value:.3g}x"
+    return f"{value:.3g}x" if value < 1000 else f"{value:,.0f}x"
 
 
 def ranged(values: Sequence[float], show: Callable[[float], str] = times) -> str:
