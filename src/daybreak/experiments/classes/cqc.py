@@ -111,7 +111,7 @@ NOTES = (
     ),
     (
         "Class 3's quota of 100 µs (A, C) or 167 µs (B) is a few box calls here, so it falls "
-        "behind for as long as there is input; the text chose k so that on its prototype it did not."
+        "behind for as long as there is input; the text chose k so that there it did not."
     ),
     (
         "Bounding a CQC operator by its class's quota was chosen after seeing the other reading's "
