@@ -110,8 +110,8 @@ def run(
     else:
         to = console()
         to.print(table(class_table(report)))
-        if rows := treatment_table(report):
-            to.print(table(rows))
+        if treatment := treatment_table(report):
+            to.print(table(treatment))
         to.print(table(query_table(report, 10), title="slowest queries"))
         to.print(table(time_table(report)))
         to.print(f"report: {running.rundir.record}")
