@@ -211,8 +211,12 @@ class MulticoreBroadcastDisks(BasePolicy):
             unit = self._again.popleft()
             if self.can_run(unit):
                 return self._taken(unit, worker)
-        for _ in range(len(self._slots) + 1):
+        rounds_ended = 0
+        while True:
             if self._cursor >= len(self._slots):
+                if rounds_ended:
+                    return None  # a whole round, and nobody could run
+                rounds_ended = 1
                 self._end_round(now_ns)
             slot = self.next_slot(now_ns, worker)
             if slot is None:
@@ -221,7 +225,6 @@ class MulticoreBroadcastDisks(BasePolicy):
                 self._flagged.add(slot)
             elif polls or slot in ready:
                 return self._taken(slot, worker)
-        return None
 
     def next_slot(self, now_ns: int, worker: int) -> int | None:
         """Whose slot is next in the round; None if the lot leaves it to nobody."""
