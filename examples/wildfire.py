@@ -25,6 +25,7 @@ import daybreak
 from daybreak.cli.console import console
 from daybreak.cli.watch import Watch
 from daybreak.model import Arrivals, ConfigError, Phase
+from daybreak.report.classes import treatment_table
 from daybreak.report.run import class_table, comparison_table, plot_runs
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
@@ -179,6 +180,7 @@ def main() -> int:
             break
     for policy, report in reports.items():
         to.print(table(class_table(report), title=f"under {policy}"))
+        to.print(table(treatment_table(report)))
     to.print(table(comparison_table(reports), title="the same burst under each"))
     for policy in reports:
         to.print(f"report: {args.out / policy / 'record'}")

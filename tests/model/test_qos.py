@@ -51,3 +51,9 @@ def test_a_graph_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=finding):
         QoSGraph(points)
+
+
+def test_the_worth_of_one_result_is_that_of_many() -> None:
+    graph = QoSGraph(((0.0, 1.0), (0.5, 1.0), (1.0, 0.4), (2.0, 0.1)))
+    latencies = [0, 499_999_999, 500_000_000, 750_000_000, 1_500_000_000, 2_000_000_000, 9 * 10**9]
+    assert [graph.worth(x) for x in latencies] == pytest.approx(list(graph.utility(latencies)))

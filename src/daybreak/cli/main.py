@@ -17,6 +17,7 @@ from daybreak.cli import (
     report,
     reproduce,
     run,
+    schedule,
     simulate,
 )
 from daybreak.cli.console import error_console
@@ -44,6 +45,7 @@ app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)
+app.command("schedule")(schedule.schedule)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(freshen.app, name="freshen")
 app.add_typer(link.app, name="link")

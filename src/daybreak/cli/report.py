@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from daybreak.cli.console import console, print_json
+from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.overload import dropped_table, overload_lines
 from daybreak.report.run import as_json, class_table, plot_run, query_table, time_table
@@ -38,6 +39,8 @@ def report(
         f"({about['world']}), {found.duration_s:.3g} s, {about['decisions']} decisions"
     )
     to.print(table(class_table(found)))
+    if rows := treatment_table(found):
+        to.print(table(rows))
     if queries:
         to.print(table(query_table(found, queries), title=f"slowest {queries} queries"))
     if rows := dropped_table(found, queries):

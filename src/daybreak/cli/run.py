@@ -15,6 +15,7 @@ from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
 from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.run import as_json as report_as_json
 from daybreak.report.run import class_table, plot_run, query_table, time_table
@@ -109,6 +110,8 @@ def run(
     else:
         to = console()
         to.print(table(class_table(report)))
+        if treatment := treatment_table(report):
+            to.print(table(treatment))
         to.print(table(query_table(report, 10), title="slowest queries"))
         to.print(table(time_table(report)))
         to.print(f"report: {running.rundir.record}")

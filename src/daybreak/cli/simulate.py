@@ -15,6 +15,7 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.model.tables import Document, Table
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.overload import dropped_table, overload_lines
 from daybreak.report.run import as_json, class_table, comparison_table, plot_runs, time_table
@@ -151,6 +152,8 @@ def _show(
     to.print(table(class_table(first)))
     if rows := dropped_table(first, 10):
         to.print(table(rows, title="dropped by load shedding"))
+    if rows := treatment_table(first):
+        to.print(table(rows))
     to.print(table(time_table(first)))
     for line in overload_lines(first):
         to.print(line)

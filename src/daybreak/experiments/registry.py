@@ -15,6 +15,7 @@ SOURCES: dict[str, str] = {
     "links": "daybreak.experiments.links",
     "filters": "daybreak.experiments.filters",
     "fas": "daybreak.experiments.fas",
+    "classes": "daybreak.experiments.classes",
 }
 #: Results pages that go by another name than their source.
 PAGES: dict[str, str] = {"fas": "freshness"}

@@ -66,6 +66,13 @@ class QoSGraph:
         worth: Floats = np.interp(latency_ns, self._latency_ns, [y for _, y in self.points])
         return worth
 
+    def worth(self, latency_ns: float) -> float:
+        """The same for one result."""
+        i = bisect_right(self._latency_ns, latency_ns) - 1
+        if i < 0:
+            return 1.0
+        return self.points[i][1] - self._loss_per_ns[i] * (latency_ns - self._latency_ns[i])
+
     def gradient(self, latency_ns: float) -> float:
         """Utility lost per ns of further delay at this latency (eq. 4.1, positive)."""
         segment = bisect_right(self._latency_ns, latency_ns) - 1

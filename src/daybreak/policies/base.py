@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from daybreak.model.network import Network
+from daybreak.model.qos import NS_PER_S
 
 Granularity = Literal["tuple", "box", "query", "class"]
 
@@ -57,6 +58,10 @@ class View(Protocol):
     @property
     def rides(self) -> bool:
         """Whether boxes may be taken along by another's job here."""
+
+    @property
+    def polls(self) -> bool:
+        """Whether boxes are called here to see if they hold anything; else plans must hold some."""
 
     @property
     def pending(self) -> Sequence[int]:
@@ -134,6 +139,8 @@ class Policy(Protocol):
     starves_nothing: ClassVar[bool]
     #: Makes sense for queries on Spark, where a query is one box.
     on_spark: ClassVar[bool]
+    #: Wants to be told of results; most do not, and then nothing is spent on telling them.
+    watches_results: ClassVar[bool]
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         """Called once, before anything else. Keep ``view`` and ``work``."""
@@ -152,6 +159,11 @@ class Policy(Protocol):
 
     def on_change(self, change: Change, now_ns: int) -> None:
         """A priority, class or weight changed, or a query was paused or resumed."""
+
+    def on_results(
+        self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
+    ) -> None:
+        """Results of a query left, each for so many tuples; only if ``watches_results``."""
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         """The next plan for this worker, or None to wait for the next event.
@@ -173,13 +185,17 @@ class BasePolicy(ABC):
     granularity: ClassVar[Granularity] = "box"
     starves_nothing: ClassVar[bool] = False
     on_spark: ClassVar[bool] = True
+    watches_results: ClassVar[bool] = False
     Params: ClassVar[type[Any]] = NoParams
 
     view: View
     work: Work
+    #: When the policy changed its own schedule (an inversion was corrected, a priority followed).
+    schedule_updates_ns: list[int]
 
     def __init__(self, params: Any = None) -> None:
         self.params = params if params is not None else self.Params()
+        self.schedule_updates_ns = []
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         del seed
@@ -203,9 +219,22 @@ class BasePolicy(ABC):
     def on_change(self, change: Change, now_ns: int) -> None:
         pass
 
+    def on_results(
+        self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
+    ) -> None:
+        pass
+
     @abstractmethod
     def decide(self, now_ns: int, worker: int) -> Plan | None: ...
 
     def settings(self) -> Mapping[str, Any]:
         """Its parameters, for the run report."""
         return {f.name: getattr(self.params, f.name) for f in fields(self.params)}
+
+    def told(self, start_ns: int = 0) -> Mapping[str, Any]:
+        """What the report of a run that began then says of the policy."""
+        said = {"policy": self.name, "parameters": dict(self.settings())}
+        if not self.schedule_updates_ns:
+            return said
+        updates_s = [(ns - start_ns) / NS_PER_S for ns in self.schedule_updates_ns]
+        return {**said, "schedule_updates_s": updates_s}

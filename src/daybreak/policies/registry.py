@@ -7,14 +7,23 @@ from typing import Any
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
+from daybreak.policies.abd import AdaptiveBroadcastDisk
+from daybreak.policies.ambd import AffinityBroadcastDisks
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.chosen_superboxes import ChosenSuperboxes
+from daybreak.policies.cqc import ContinuousQueryClass
+from daybreak.policies.drawn import BoxesDrawn, QueriesDrawn
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.highest_rate import HighestRate, WeightedHighestRate
+from daybreak.policies.in_turn import BoxesInTurn, ProportionalInTurn, QueriesInTurn
 from daybreak.policies.lottery import Lottery
+from daybreak.policies.mbd import MulticoreBroadcastDisks
+from daybreak.policies.mbd_qos import QosBroadcastDisks
+from daybreak.policies.per_class import SplitThreads, ThreadPerClass
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.stride import Stride
@@ -36,6 +45,20 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     RateBased,
     FreshnessAware,
     AutoBeta,
+    HighestRate,
+    WeightedHighestRate,
+    ContinuousQueryClass,
+    AdaptiveBroadcastDisk,
+    QueriesInTurn,
+    BoxesInTurn,
+    ProportionalInTurn,
+    QueriesDrawn,
+    BoxesDrawn,
+    ThreadPerClass,
+    SplitThreads,
+    MulticoreBroadcastDisks,
+    QosBroadcastDisks,
+    AffinityBroadcastDisks,
 )
 
 

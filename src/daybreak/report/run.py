@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daybreak.report.figures import COLOURS, save_figure
+from daybreak.report.classes import colour, inversion_over_time, whiskers
+from daybreak.report.figures import save_figure
 from daybreak.report.overload import overload_json
 from daybreak.report.text import count, duration, number
+from daybreak.runtime.classes import ClassFigures, class_metrics, weighted_response_s
 from daybreak.runtime.report import PERCENTILES, RunReport, Summary
 
 if TYPE_CHECKING:
@@ -23,20 +25,27 @@ Rows = list[Sequence[str]]
 
 def class_table(report: RunReport) -> Rows:
     """Response times and utility by class, most important first."""
-    rows: Rows = [("class", "priority", *_HEADS)]
-    for (name, summary), priority in zip(report.by_class().items(), report.priorities, strict=True):
-        rows.append((name, f"{priority:g}", *_cells(summary)))
-    rows.append(("all", "", *_cells(report.overall())))
+    rows: Rows = [("class", "priority", *_heads(PERCENTILES))]
+    summaries = report.by_class()
+    for (name, summary), priority in zip(summaries.items(), report.priorities, strict=True):
+        rows.append((name, f"{priority:g}", *_cells(summary, PERCENTILES)))
+    rows.append(("all", "", *_cells(report.overall(), PERCENTILES)))
+    if len(summaries) > 1:
+        # class-based-thesis 2.3.1: the mean over classes by priority, at each level.
+        levels = [[s.mean_s for s in summaries.values()]]
+        levels += [[s.percentiles_s[p] for s in summaries.values()] for p in PERCENTILES]
+        weighted = [weighted_response_s(report.priorities, np.array(level)) for level in levels]
+        rows.append(("by priority", "", "", *(duration(w) for w in weighted), ""))
     return rows
 
 
 def query_table(report: RunReport, most: int | None = None) -> Rows:
     """The same by query with its staleness, slowest (95th percentile) first."""
-    rows: Rows = [("query", "class", *_HEADS, "stale")]
+    rows: Rows = [("query", "class", *_heads(_OF_QUERIES), "stale")]
     found = list(zip(report.by_query().items(), report.query_class, report.staleness, strict=True))
     found.sort(key=lambda item: -_or_zero(item[0][1].percentiles_s[95]))
     for (name, summary), c, stale in found[:most]:
-        rows.append((name, report.classes[c], *_cells(summary), f"{stale:.1%}"))
+        rows.append((name, report.classes[c], *_cells(summary, _OF_QUERIES), f"{stale:.1%}"))
     return rows
 
 
@@ -95,6 +104,7 @@ def as_json(report: RunReport) -> dict[str, Any]:
         "staleness": report.overall_staleness,
         "overall": _summary_json(report.overall()),
         "classes": {n: _summary_json(s) for n, s in report.by_class().items()},
+        "class_metrics": class_metrics(report),
         "queries": {
             name: {**_summary_json(summary), "staleness": float(stale), "dropped": dropped}
             for (name, summary), stale, dropped in zip(
@@ -122,9 +132,12 @@ def plot_run(report: RunReport, path: Path) -> Path:
 def plot_runs(reports: Mapping[str, RunReport], path: Path) -> Path:
     """One column per run, on the same axes, so that runs can be compared by eye."""
     with_utility = any(not math.isnan(r.overall().utility) for r in reports.values())
+    with_classes = any(len(r.classes) > 1 for r in reports.values())
+    kinds = ["response_s", "utility", "inversion", "backlog", "spread"]
+    kinds = [k for k in kinds if with_utility or k != "utility"]
+    kinds = [k for k in kinds if with_classes or k != "inversion"]
 
     def draw(figure: Figure) -> None:
-        kinds = ["response_s", *(["utility"] if with_utility else []), "backlog", "spread"]
         grid = figure.subplots(len(kinds), len(reports), squeeze=False, sharey="row")
         for column, (name, report) in enumerate(reports.items()):
             for row, kind in enumerate(kinds):
@@ -135,21 +148,26 @@ def plot_runs(reports: Mapping[str, RunReport], path: Path) -> Path:
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=max(1, len(labels)))
 
-    rows = 4 if with_utility else 3
-    return save_figure(draw, path, size=(max(6.0, 4.5 * len(reports)), 2.4 * rows))
+    return save_figure(draw, path, size=(max(6.0, 4.5 * len(reports)), 2.4 * len(kinds)))
 
 
-_HEADS = ("results", "mean", *(f"p{p}" for p in PERCENTILES), "utility")
+#: Queries are many: fewer columns for them.
+_OF_QUERIES = (50, 90, 95, 99)
 _LABELS = {
     "response_s": "mean response (s)",
     "utility": "utility",
+    "inversion": "priority inversion (PrIR)",
     "backlog": "tuples waiting",
     "spread": "response (s)",
 }
 
 
-def _cells(s: Summary) -> tuple[str, ...]:
-    percentiles = (duration(s.percentiles_s[p]) for p in PERCENTILES)
+def _heads(percentiles: Sequence[int]) -> tuple[str, ...]:
+    return "results", "mean", *(f"p{p}" for p in percentiles), "utility"
+
+
+def _cells(s: Summary, shown: Sequence[int]) -> tuple[str, ...]:
+    percentiles = (duration(s.percentiles_s[p]) for p in shown)
     return count(s.count), duration(s.mean_s), *percentiles, number(s.utility)
 
 
@@ -176,7 +194,7 @@ def _over_time(kind: str, axes: Axes, report: RunReport) -> None:
         values = columns[f"{kind}/{name}"]
         some = ~np.isnan(values)  # bridge the slots in which nothing left
         axes.plot(
-            columns["time_s"][some], values[some], label=name, color=_colour(c), marker=".", ms=3
+            columns["time_s"][some], values[some], label=name, color=colour(c), marker=".", ms=3
         )
     axes.set_xlabel("time (s)")
 
@@ -195,40 +213,22 @@ def _utility(axes: Axes, report: RunReport) -> None:
 def _backlog(axes: Axes, report: RunReport) -> None:
     for c, name in enumerate(report.classes):
         axes.plot(
-            report.backlog.at_ns / 1e9, report.backlog.pending[:, c], label=name, color=_colour(c)
+            report.backlog.at_ns / 1e9, report.backlog.pending[:, c], label=name, color=colour(c)
         )
     axes.set_xlabel("time (s)")
 
 
 def _spread(axes: Axes, report: RunReport) -> None:
-    found = [
-        (c, name, report.response_s[report.class_of_output == c])
-        for c, name in enumerate(report.classes)
-    ]
-    found = [item for item in found if len(item[2])]
-    if not found:
-        return
-    boxes = axes.boxplot(
-        [values for _, _, values in found],
-        orientation="vertical",
-        tick_labels=[name for _, name, _ in found],
-        whis=(5, 95),
-        showfliers=False,
-        patch_artist=True,
-    )
-    for patch, (c, _, _) in zip(boxes["boxes"], found, strict=True):
-        patch.set_facecolor(_colour(c))
-        patch.set_alpha(0.6)
-    axes.set_yscale("log")
-
-
-def _colour(index: int) -> str:
-    return COLOURS[index % len(COLOURS)]
+    figures = ClassFigures.of(report)
+    whiskers(axes, figures)
+    if sum(figures.counts):
+        axes.set_yscale("log")
 
 
 _PANELS = {
     "response_s": _response,
     "utility": _utility,
+    "inversion": inversion_over_time,
     "backlog": _backlog,
     "spread": _spread,
 }

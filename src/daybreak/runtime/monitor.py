@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.model.network import Network
-from daybreak.policies.base import Work
+from daybreak.policies.base import Policy, Work
 from daybreak.runtime.report import (
     BACKLOG_FILE,
     OUTPUTS_FILE,
@@ -62,6 +62,11 @@ class Monitor:
         self._held_bytes = array("q")
         self._box_class: NDArray[np.int64] = np.empty(0, np.int64)
         self._box_class_for: list[int] = []
+        self._tell: Callable[[int, Sequence[int], Sequence[int], int], None] | None = None
+
+    def tell_of_results(self, policy: Policy) -> None:
+        """From now on the policy hears of every result, if it wants to."""
+        self._tell = policy.on_results if policy.watches_results else None
 
     def adopt(self, network: Network) -> None:
         """Goes on with a network that has further queries at its end."""
@@ -80,16 +85,20 @@ class Monitor:
         effort.evaluated += work.evaluated
         effort.buckets += work.buckets
 
-    def left(self, query: int, arrivals: Iterable[int], departures: Iterable[int]) -> None:
+    def left(self, query: int, arrivals: Sequence[int], departures: Sequence[int]) -> None:
         """Results of a query left: when their tuples had arrived, and when they left."""
         self._arrivals[query].extend(arrivals)
         self._departures[query].extend(departures)
+        if self._tell is not None:
+            self._tell(query, arrivals, departures, 1)
 
     def answered(self, query: int, arrival_ns: int, departure_ns: int, tuples: int) -> None:
         """A job answered so many tuples that had arrived together."""
         self._arrivals[query].append(arrival_ns)
         self._departures[query].append(departure_ns)
         self._tuples[query].append(tuples)
+        if self._tell is not None:
+            self._tell(query, (arrival_ns,), (departure_ns,), tuples)
 
     def was_stale(self, query: int, since_ns: int, until_ns: int) -> None:
         """Results of one job left together: the first of their tuples had waited since then."""

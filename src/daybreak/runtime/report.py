@@ -25,7 +25,7 @@ FORMAT = 1
 OUTPUTS_FILE = "outputs.parquet"
 BACKLOG_FILE = "backlog.parquet"
 STALE_FILE = "stale.parquet"
-PERCENTILES = (50, 90, 95, 99)
+PERCENTILES = (10, 25, 50, 75, 90, 95, 99)
 
 
 @dataclass(frozen=True)
@@ -425,14 +425,16 @@ def summarise(
 
 
 def weighted_percentiles(
-    values: NDArray[np.float64], tuples: NDArray[np.int64]
+    values: NDArray[np.float64],
+    tuples: NDArray[np.int64],
+    percentiles: Sequence[int] = PERCENTILES,
 ) -> dict[int, float]:
     """The smallest value that at least p % of the tuples do not exceed."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(tuples[order])
-    wanted = np.array(PERCENTILES) / 100 * reached[-1]
+    wanted = np.array(percentiles) / 100 * reached[-1]
     at = np.searchsorted(reached, wanted)
-    return {p: float(values[order[i]]) for p, i in zip(PERCENTILES, at, strict=True)}
+    return {p: float(values[order[i]]) for p, i in zip(percentiles, at, strict=True)}
 
 
 def _slot_means(

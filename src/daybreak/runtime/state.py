@@ -12,11 +12,14 @@ class SystemState:
     Executors write it, policies only read it. Plain lists: this is the simulator's hot path.
     """
 
-    def __init__(self, network: Network, workers: int = 1, *, rides: bool = False) -> None:
+    def __init__(
+        self, network: Network, workers: int = 1, *, rides: bool = False, polls: bool = False
+    ) -> None:
         boxes = len(network.boxes)
         self.network = network
         self.workers = workers
         self.rides = rides
+        self.polls = polls
         self.pending = [0] * boxes
         self.head_ns = [0] * boxes
         self.arrival_sum_ns = [0] * boxes

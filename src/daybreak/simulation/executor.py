@@ -113,7 +113,7 @@ class VirtualExecutor:
         ready = self.now_ns
         if work.invocations:
             # One scheduler serves all workers, one decision after the other.
-            charge = _charge(work, self._overheads)
+            charge = charge_of(work, self._overheads)
             self._monitor.invoked(charge, work)
             if charge:
                 ready = max(ready, self._scheduler_free_ns) + charge
@@ -233,7 +233,7 @@ class VirtualExecutor:
         taken, state, network = len(arrivals), self._state, self._network
         passes, kept = self._passes[box], None
         if passes != 1.0:
-            kept, lucks = _passing(lucks, passes)
+            kept, lucks = passing(lucks, passes)
         for q in network.queries_at[box]:
             out = arrivals if kept is None else [arrivals[i] for i in kept]
             self._monitor.left(q, out, self._departures(job, taken, self._cost[box], kept))
@@ -361,7 +361,7 @@ class VirtualExecutor:
         return ends if kept is None else [ends[i] for i in kept]
 
 
-def _charge(work: Work, o: Overheads) -> int:
+def charge_of(work: Work, o: Overheads) -> int:
     return (
         work.invocations * o.fixed_ns
         + work.scanned * o.scan_ns
@@ -372,7 +372,7 @@ def _charge(work: Work, o: Overheads) -> int:
     )
 
 
-def _passing(lucks: list[float], passes: float) -> tuple[list[int], list[float]]:
+def passing(lucks: list[float], passes: float) -> tuple[list[int], list[float]]:
     """Indices of the outputs (an index repeats where a box multiplies), and their luck."""
     if passes < 1.0:
         kept = [i for i, u in enumerate(lucks) if u < passes]

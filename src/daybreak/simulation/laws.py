@@ -127,8 +127,10 @@ def survives_changes(make: Make) -> None:
     schedule = draw_schedule(network, 1.0, seed=3)
     state = SystemState(network)
     monitor = Monitor(network)
+    policy = make()
+    monitor.tell_of_results(policy)
     executor = VirtualExecutor(state, schedule, monitor, OVERHEADS["light"])
-    loop = Loop(state, make(), executor, seed=1)
+    loop = Loop(state, policy, executor, seed=1)
     random = Random(4)
     while True:
         loop.dispatch()
@@ -182,6 +184,7 @@ class _Forwarding(BasePolicy):
     """Passes everything on to a policy under test."""
 
     name = "forwarding"
+    watches_results = True
 
     def __init__(self, inner: BasePolicy) -> None:
         super().__init__()
@@ -205,6 +208,11 @@ class _Forwarding(BasePolicy):
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self.inner.on_change(change, now_ns)
+
+    def on_results(
+        self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
+    ) -> None:
+        self.inner.on_results(query, arrivals_ns, departures_ns, tuples)
 
 
 class _ShortTrains(_Forwarding):

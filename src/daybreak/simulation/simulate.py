@@ -48,6 +48,7 @@ def simulate(
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
+    monitor.tell_of_results(policy)
     executor: VirtualExecutor
     if shedding:
         executor = SheddingExecutor(
@@ -56,13 +57,12 @@ def simulate(
     else:
         kind = WeighingExecutor if memory else VirtualExecutor
         executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
-    with _collector_paused():
+    with collector_paused():
         Loop(state, policy, executor, seed).run()
     manifest = {
         "daybreak": __version__,
         "world": "simulation",
-        "policy": policy.name,
-        "parameters": dict(policy.settings()),
+        **policy.told(),
         "seed": seed,
         "arrivals": len(schedule),
         **({"shedding": asdict(shedding)} if shedding else {}),
@@ -73,7 +73,7 @@ def simulate(
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """No cycle collection meanwhile: trains are plain lists, and there are millions of them."""
     was_on = gc.isenabled()
     gc.disable()

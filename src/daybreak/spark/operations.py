@@ -128,6 +128,7 @@ class Operations:
 
         def make(loop: Loop) -> None:
             loop.switch(chosen, seed, time.time_ns())
+            self._run.monitor.tell_of_results(chosen)
             self._run.policy = chosen
 
         self._ask(make, what="policy", subject=chosen.name, value=dict(chosen.settings()))
@@ -270,6 +271,7 @@ class Operations:
             # Policies size their tables when they are attached: the same policy begins anew.
             fresh = type(loop.policy)(loop.policy.params)  # type: ignore[attr-defined,call-arg]
             loop.switch(fresh, 1, time.time_ns())
+            run.monitor.tell_of_results(fresh)
             run.policy = fresh  # type: ignore[assignment]
 
         self._ask(make, what="registered", subject=spec.name, value=start)

@@ -164,6 +164,7 @@ class Run:
         self.state = SystemState(network, workers, rides=True)
         self._start_ns = time.time_ns()
         self.monitor = Monitor(network)
+        self.monitor.tell_of_results(self.policy)
         self._recorder = Recorder()
         self._parts = Parts(self.rundir.record, self.limits.record_max_bytes)
         self._taken_s = time.monotonic()
@@ -584,8 +585,7 @@ class Run:
             "daybreak": __version__,
             "world": "spark",
             "pipeline": self.prepared.name,
-            "policy": policy.name,
-            "parameters": dict(policy.settings()),
+            **policy.told(self._start_ns),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},

@@ -1,0 +1,28 @@
+"""Experiments of the class-based-scheduling thesis, chapters 4 to 7."""
+
+from __future__ import annotations
+
+from daybreak.experiments.classes import (
+    abd,
+    beyond,
+    changing,
+    chapter7,
+    compare,
+    cqc,
+    low_input,
+    scale,
+    sources,
+)
+from daybreak.experiments.core import Experiment
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *cqc.EXPERIMENTS,
+    *abd.EXPERIMENTS,
+    *compare.EXPERIMENTS,
+    *scale.EXPERIMENTS,
+    *low_input.EXPERIMENTS,
+    *changing.EXPERIMENTS,
+    *sources.EXPERIMENTS,
+    *beyond.EXPERIMENTS,
+    *chapter7.EXPERIMENTS,
+)

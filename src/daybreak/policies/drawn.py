@@ -1,0 +1,78 @@
+"""ML and MOL: lotteries among queries or boxes on many cores (class-based-thesis 6.2.1).
+
+A query's tickets are its priority as MBD works it out, the class's priority times its part of
+the class's cost per tuple; a box's tickets are its own part of that. Every scheduling point is
+a draw; there is no bound on how long a loser waits.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, View, Work
+from daybreak.policies.candidates import Candidates
+from daybreak.policies.shares import box_shares, query_shares
+from daybreak.policies.tickets import Tickets
+
+
+class QueriesDrawn(BasePolicy):
+    """ML."""
+
+    name = "ml"
+    summary = "queries drawn by lot, with tickets by class priority and cost (multicore lottery)"
+    granularity: ClassVar[Granularity] = "query"
+    starves_nothing = True
+    on_spark = False  # a baseline of the simulated system
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.candidates = self.make_candidates()
+        self._random = Random(f"{seed}/{self.name}")
+        self._tickets = Tickets(len(self.candidates))
+        self._hand_out()
+
+    def make_candidates(self) -> Candidates:
+        return Candidates.queries(self.view)
+
+    def shares(self) -> list[float]:
+        """Tickets of each unit."""
+        return query_shares(self.view)
+
+    def _hand_out(self) -> None:
+        self._held = self.shares()
+        for unit, tickets in enumerate(self._held):
+            self._tickets.give(unit, tickets)
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        self._hand_out()
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        """Draws until a unit can run; losers of this draw get their tickets back after it."""
+        tickets, candidates = self._tickets, self.candidates
+        barred: list[int] = []
+        while (unit := tickets.draw(self._random)) is not None and not candidates.can_run(unit):
+            tickets.give(unit, 0.0)
+            barred.append(unit)
+        for loser in barred:
+            tickets.give(loser, self._held[loser])
+        if unit is None:
+            return None
+        self.work.invocations += 1
+        self.work.compared += len(candidates).bit_length()
+        return candidates.plans[unit]
+
+
+class BoxesDrawn(QueriesDrawn):
+    """MOL."""
+
+    name = "mol"
+    summary = "boxes drawn by lot, with tickets by class priority and cost"
+    granularity: ClassVar[Granularity] = "box"
+
+    def make_candidates(self) -> Candidates:
+        return Candidates.boxes(self.view)
+
+    def shares(self) -> list[float]:
+        found = box_shares(self.view)
+        return [found[plan.steps[0].box] for plan in self.candidates.plans]

@@ -1,0 +1,123 @@
+"""The class-based experiments judge what they see: claims fail where the figures say so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from daybreak.experiments.classes import abd, compare
+from daybreak.experiments.classes.measures import Seen, Setting, Sweep, every_seed, ranged
+from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.registry import all_experiments
+from daybreak.runtime.classes import LEVELS, ClassesOverTime, ClassFigures
+
+
+def seen(*mean_ms: float, spread: float = 1.0, overrun: float = 0.0) -> Seen:
+    """A run whose classes have these response times at every level but for their whiskers."""
+    rows = np.tile(np.array(mean_ms) / 1e3, (len(LEVELS), 1))
+    rows[LEVELS.index("p90"):] *= 1 + spread  # fmt: skip
+    priorities = tuple(60.0 / (c + 1) for c in range(len(mean_ms)))
+    names = tuple(str(c + 1) for c in range(len(mean_ms)))
+    over = ClassesOverTime(
+        time_s=np.array([0.1, 0.2]),
+        response_s=np.tile(np.array(mean_ms) / 1e3, (2, 1)),
+        left=np.ones((2, len(mean_ms)), np.int64),
+        arrived=np.ones((2, len(mean_ms)), np.int64),
+    )
+    return Seen(ClassFigures(names, priorities, (1,) * len(mean_ms), rows), over, overrun, ())
+
+
+def verdicts(claims: list[Claim]) -> list[bool]:
+    return [c.holds for c in claims if c.kind == "robust"]
+
+
+def test_compare_judges_a_world_as_in_the_text() -> None:
+    world = {
+        "mbd": [seen(1, 2, 4)],
+        "mrr": [seen(2, 2, 2)],
+        "morr": [seen(3, 3, 3)],
+        "ml": [seen(2, 3, 5, spread=4)],
+        "mol": [seen(6, 6, 7)],
+        "mprr": [seen(1, 5, 30)],
+        "pct": [seen(400, 400, 400, overrun=0.8)],
+        "pct-s": [seen(9, 9, 9)],
+    }
+    good = [*compare._about_mbd("3d_6", world), *compare._about_others(world)]
+    good += compare._about_threads("3d_6", world)
+    assert verdicts(good) == [True] * 8
+    world["mbd"] = [seen(3, 2, 20)]
+    world["mrr"] = [seen(5, 5, 5)]
+    world["ml"] = [seen(1, 1.5, 2)]
+    world["mol"] = [seen(0.5, 0.6, 0.7)]
+    world["pct"] = [seen(4, 4, 4)]
+    world["pct-s"] = [seen(4, 4, 4, overrun=0.2)]
+    bad = [*compare._about_mbd("3d_6", world), *compare._about_others(world)]
+    bad += compare._about_threads("3d_6", world)
+    assert verdicts(bad) == [False] * 8
+
+
+def test_a_faster_scheduler_that_inverts_is_no_rival() -> None:
+    world = {s: [seen(5, 6, 7)] for s in compare.SCHEDULERS}
+    world["mbd"], world["ml"] = [seen(2, 3, 4)], [seen(1.5, 1, 2)]
+    assert compare._about_mbd("5i", world)[1].holds
+    world["ml"] = [seen(1, 1.5, 2)]
+    assert not compare._about_mbd("5i", world)[1].holds
+
+
+def test_abd_is_judged_against_cqc_and_weighted_hr() -> None:
+    good = abd._judge("E", [seen(1, 2, 3)], [seen(3, 2, 9)], [seen(1, 2, 300)])
+    assert verdicts(good) == [True] * 4
+    bad = abd._judge("E", [seen(3, 2, 3)], [seen(1, 2, 9)], [seen(1, 2, 4)])
+    assert verdicts(bad) == [False] * 4
+
+
+def test_how_long_class_1_was_not_the_fastest() -> None:
+    assert abd.not_lowest_s(seen(1, 2, 3)) == abd.longest_not_lowest_s(seen(1, 2, 3)) == 0
+    run = seen(2, 1, 3)
+    assert abd.not_lowest_s(run) == abd.longest_not_lowest_s(run) == pytest.approx(0.2)
+    run.over.response_s[0, 0] = 0.0005
+    assert abd.longest_not_lowest_s(run) == pytest.approx(0.1)
+    run.over.response_s[1, 2] = math.nan
+    assert abd.not_lowest_s(run) == 0, "a slot in which a class is silent says nothing"
+
+
+def test_a_claim_must_hold_with_every_seed() -> None:
+    claim = every_seed("c", "p", "o", [True, False, True])
+    assert not claim.holds
+    assert claim.ours == "o (2 of 3 seeds)"
+    assert ranged([1.0, 2.5]) == "1x to 2.5x"
+
+
+def test_a_sweep_runs_every_setting_with_every_seed() -> None:
+    settings = [Setting("5G", p, duration_s=0.1) for p in ("abd", "cqc", "mrr")]
+    sweep = Sweep(Context(seeds=[1, 2], workers=1), settings)
+    for setting in settings:
+        runs = sweep.seen(setting)
+        assert len(runs) == 2
+        assert all(len(r.mean_ms) == 5 and not math.isnan(r.weighted_ms) for r in runs)
+        assert runs[0].weighted_ms != runs[1].weighted_ms
+        assert sweep.weighted_ms(setting) == pytest.approx(
+            (runs[0].weighted_ms + runs[1].weighted_ms) / 2
+        )
+    again = Sweep(Context(seeds=[1], workers=1), settings[:1])
+    assert again.seen(settings[0])[0].mean_ms == sweep.seen(settings[0])[0].mean_ms
+
+
+@pytest.mark.parametrize(
+    "policy", ["hr", "weighted-hr", "cqc", "abd", "mprr", "mol", "pct", "pct-s"]
+)
+def test_every_scheduler_works_off_what_the_polling_system_gives_it(policy: str) -> None:
+    """Joins wait for each other's inputs there; nothing may be left behind, nor called for ever."""
+    setting = Setting("E", policy, duration_s=0.05)
+    run = Sweep(Context(seeds=[1], workers=1), [setting]).seen(setting)[0]
+    plain = Setting("E", "mrr", duration_s=0.05)
+    other = Sweep(Context(seeds=[1], workers=1), [plain]).seen(plain)[0]
+    assert run.figures.counts == other.figures.counts
+
+
+def test_the_experiments_are_found_by_name() -> None:
+    names = {n for n in all_experiments() if n.startswith("classes/")}
+    assert {"classes/cqc", "classes/abd", "classes/table6", "classes/adaptive"} <= names
+    assert {f"classes/compare_{k}" for k in compare.WORKLOADS} <= names
