@@ -23,6 +23,7 @@ from daybreak.report.text import table
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
+    from daybreak.spark.check import CheckedQuery
     from daybreak.spark.run import Prepared, Run
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
@@ -51,7 +52,7 @@ def check(
         spec = prepared.specs[name]
         sink = spec.sink.path or spec.sink.format if spec.sink else "memory"
         columns = ", ".join(checked.schema.names)
-        rows.append((name, spec.cls, ", ".join(checked.reads), checked.kind, columns, sink))
+        rows.append((name, spec.cls, ", ".join(checked.reads), _kind(checked), columns, sink))
     console().print(table(rows))
     console().print(
         f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
@@ -166,6 +167,14 @@ def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
     cores = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else "*"
     conf = {} if master.startswith("local") else {"spark.master": master}
     return App.from_pipeline(pipeline, local_session(pipeline.name, cores=cores, extra_conf=conf))
+
+
+def _kind(checked: CheckedQuery) -> str:
+    """What a query does; of one over windows, how long they are and what they are made from."""
+    if checked.windowing is None:
+        return checked.kind
+    panes = ", from panes" if checked.panes is not None else ""
+    return f"{checked.kind} of {checked.windowing.over}{panes}"
 
 
 def _as_json(prepared: Prepared) -> dict[str, object]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from daybreak.spark import generator
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
+from daybreak.spark.segments import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,13 +110,16 @@ def declare(spark: SparkSession, name: str = "windows") -> App:
     return app
 
 
-def feed(run: Run, segments: list[tuple[str, int, list[Row]]]) -> None:
+def feed(run: Run, segments: list[tuple[str, int, list[Row]]]) -> list[Segment]:
     """As a source does, but with cuts of our choice."""
+    found = []
     for stream, k, rows in segments:
         arrival_ns = time.time_ns()
         made = run.store.append(stream, "by-hand", k, [0, 0], table(rows), arrival_ns)
         assert made is not None
         run._on_segment(made)
+        found.append(made)
+    return found
 
 
 def bag(found: pa.Table | list[Row] | None) -> Counter[str]:

@@ -91,7 +91,7 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
     app = declare(spark)
     app.query("q", sql=TUMBLING)
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
-        feed(run, [s for s in log.segments() if s[0] == "a"])
+        fed = feed(run, [s for s in log.segments() if s[0] == "a"])
         run.drain()
         kept = run.store.segments("a")
     reached = log.watermark("a", len(log.streams["a"]))
@@ -110,6 +110,14 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
         {r["n"] for r in late} - {r["n"] for r in in_time}
     )
     assert run.report().manifest["late"] == {"q": aside.num_rows}
+    # A window waits from the arrival of the segment that closed it.
+    reached_by = [log.watermark("a", k + 1) // (10 * S) for k in range(len(fed))]
+    closing = [
+        s.arrival_ns for k, s in enumerate(fed) if k == 0 or reached_by[k] > reached_by[k - 1]
+    ]
+    outputs = run.report().outputs
+    assert sorted(outputs.arrival_ns + run._start_ns) == closing
+    assert (outputs.departure_ns > outputs.arrival_ns).all()
     # What open windows hold is kept, what closed ones held is gone.
     assert kept[0].seq > 0
     assert min(s.low_us for s in kept if s.low_us) <= max(s.high_us for s in kept if s.high_us)
