@@ -203,7 +203,8 @@ class App:
         schemas = {name: self._schema(spec) for name, spec in self._streams.items()}
         times = event_times(self._streams, schemas)
         checker = Checker(self.spark, schemas, times, panes=self.panes)
-        views = Views(self._views, checker, duration_us(self.max_window, "[app]", "max_window"))
+        max_window_us = duration_us(self.max_window, "[app]", "max_window")
+        views = Views(self._views, checker, max_window_us)
         checked = {name: self._checked(checker, views, d) for name, d in self._queries.items()}
         if not checked:
             raise ConfigError(self.name, "declares no query", "add one")
@@ -227,6 +228,7 @@ class App:
                 **{n: _fingerprint(d, checked[n]) for n, d in self._queries.items()},
                 **{s.name: _fingerprint(_Declared(s), checked[s.name]) for s in shared},
             },
+            max_window_us=max_window_us,
         )
 
     def run(

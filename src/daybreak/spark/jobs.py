@@ -32,7 +32,7 @@ from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
 from daybreak.spark.windows.panes import compute as compute_panes
-from daybreak.spark.windows.runner import Ranges, compute
+from daybreak.spark.windows.runner import Ranges, compute, with_anchors
 from daybreak.spark.windows.times import ANCHORS
 from daybreak.spark.windows.views import advance, stamped
 
@@ -209,7 +209,7 @@ class JobRunner:
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Runs a query over given rows, for its cost alone."""
         rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
-        return self._compute(query, rows)
+        return self._compute(query, with_anchors(query.checked.windowing, rows))
 
     def _compute_together(
         self,

@@ -24,7 +24,7 @@ from daybreak.spark.declared import as_json
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.sinks import make_sink
-from daybreak.spark.windows.check import event_times
+from daybreak.spark.windows.check import event_times, refuse_long
 from daybreak.spark.windows.inbox import replayed
 from daybreak.spark.windows.runner import CLOSED
 from daybreak.spark.windows.shared import moved_views
@@ -229,6 +229,8 @@ class Operations:
         checked = Checker(prepared.spark, prepared.schemas, times).sql(
             spec.name, spec.sql or "", spec.place
         )
+        if checked.windowing is not None:
+            refuse_long(checked.windowing, spec.place, prepared.max_window_us)
         assert spec.sink is not None
         owner = {str(s.sink.path): n for n, s in prepared.specs.items() if s.sink and s.sink.path}
         if spec.sink.path in owner and owner[spec.sink.path] != spec.name:

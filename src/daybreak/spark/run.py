@@ -84,6 +84,7 @@ class Prepared:
     functions: Mapping[str, Function]
     callbacks: Mapping[str, Callback]
     fingerprints: Mapping[str, str]
+    max_window_us: int
 
     def sinks(self, staging: Path) -> dict[str, Sink]:
         return {
@@ -387,10 +388,13 @@ class Run:
 
     def _remove_passed(self) -> None:
         now_ns = time.time_ns()
-        for stream in (*self.prepared.streams, *self.time.derived):
+        for stream in self.prepared.streams:
             unread = Cursor(self.executor.next_seq.get(stream, 0), 0)
             low = self.log.low_water(stream) or unread
             self.store.remove_below(stream, self.time.retained(stream, low, now_ns))
+        for stream in self.time.derived:
+            low = self.log.low_water(stream) or self.store.end(stream)
+            self.store.remove_below(stream, low)
 
     def _give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
         moves = []

@@ -61,6 +61,14 @@ def compute(
     return pa.concat_tables([query.schema.empty_table(), *results]), ranges
 
 
+def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
+    """Any rows under all names that the query's text has for them."""
+    over = None if windowing is None else windowing.over
+    if not isinstance(over, Band) or over.anchor != over.partner:
+        return rows
+    return {**rows, ANCHORS + over.anchor: rows[over.anchor]}
+
+
 def _low_water(
     kept: Sequence[Segment], start: Cursor, windowing: Windowing, stream: str, closed_us: int
 ) -> Cursor:
