@@ -162,6 +162,31 @@ def test_views_are_shared_and_windows_over_windows_lose_nothing(
     assert bag(run.rows("twice")) == batch(spark, twice.format(f"({sums})"), in_time)
 
 
+def test_a_window_query_can_be_registered_while_it_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It sees the rows from the next segment on; what is late is still told by the whole log."""
+    log = Log.random(13)
+    segments = [s for s in log.segments() if s[0] == "a"]
+    app = declare(spark)
+    app.query("rows", sql="SELECT n FROM a", cls="low")
+    with app.run("stride", run_dir=tmp_path / "run") as run:
+        feed(run, segments[:2])
+        run.drain()
+        run.register("q", TUMBLING, cls="low", force=True)
+        run.register("s", SLIDING, cls="low", force=True)
+        feed(run, segments[2:])
+        run.drain(flush=True)
+        with pytest.raises(ConfigError, match="max_window"):
+            run.register("long", COUNTS.format("2 hours"), cls="low")
+    assert not run.failures
+    before = {row["n"] for _, _, rows in segments[:2] for row in rows}
+    in_time = [r for r in log.in_time("a", tumbling_late(10 * S)) if r["n"] not in before]
+    assert bag(run.rows("q")) == batch(spark, TUMBLING, {"a": in_time})
+    seen = [[row for row in rows if row["n"] not in before] for rows in log.streams["a"]]
+    assert bag(run.rows("s")) == sliding(seen, log, "a", 10 * S, 4 * S)
+
+
 def test_a_silent_stream_goes_on_with_the_clock(spark: SparkSession, tmp_path: Path) -> None:
     app = App(spark, name="silent")
     options = {"rows": "by-hand", "limit": 0}
