@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyQueries
+from daybreak.policies.ready import ReadyBoxes, ReadyGroups, ReadyPaths, ReadyQueries
 
-Level = Literal["box", "query"]
+Level = Literal["box", "query", "path"]
+READY: dict[str, Callable[[View], ReadyBoxes | ReadyGroups]] = {
+    "box": ReadyBoxes,
+    "query": ReadyQueries,
+    "path": ReadyPaths,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListParams:
     """Parameters shared by the policies that make lists."""
 
-    #: What is chosen among: single boxes, or queries run from inputs to output.
+    #: What is chosen among: single boxes, queries run from inputs to output, or input boxes
+    #: whose tuples are pushed through to the output.
     level: Level = "box"
     #: Plans made at one scheduling point; 0 means all that are ready, left out: as the policy
     #: is defined.
@@ -41,6 +48,13 @@ class ListParams:
             raise ConfigError("policy", f"fraction {self.fraction}", "give a fraction in (0, 1]")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathParams(ListParams):
+    """Input boxes are what is chosen among: push-through (aurora-thesis 4.5)."""
+
+    level: Literal["path"] = "path"
+
+
 class ListPolicy(BasePolicy):
     """Orders what is ready; subclasses implement ``order``."""
 
@@ -52,23 +66,24 @@ class ListPolicy(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         by_box = self.params.level == "box"
-        self.units: ReadyBoxes | ReadyQueries = ReadyBoxes(view) if by_box else ReadyQueries(view)
+        self.units = READY[self.params.level](view)
         # Not a method of ours between the executor and the set: this is told of every tuple.
         self.__dict__["on_arrival"] = self.units.arrived
-        limit = self.params.train or None
-        self._plans = [
-            Plan(
-                tuple(Step(b, limit, self.params.fraction) for b in boxes),
-                superbox=not by_box,
-            )
-            for boxes in self.units.units
-        ]
+        self._plans = [self._plan(boxes) for boxes in self.units.units]
         self._steps = [plan.steps[0] for plan in self._plans]
         size = self.params.schedule_size
         self._size = self.list_size if size is None else size
         self._queue: deque[int] = deque()
         # With one worker and no riders, nobody else takes from the list: hand it out whole.
         self._whole = by_box and view.workers == 1 and not view.rides
+
+    def _plan(self, boxes: tuple[int, ...]) -> Plan:
+        limit, fraction = self.params.train or None, self.params.fraction
+        steps = [Step(b, limit, fraction) for b in boxes]
+        if self.params.level == "path":
+            # Only the input box takes a train: what it lets through goes all the way.
+            steps[1:] = [Step(b) for b in boxes[1:]]
+        return Plan(tuple(steps), superbox=self.params.level != "box")
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)

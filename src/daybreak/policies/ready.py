@@ -1,13 +1,17 @@
 """Which units can run now, kept current in O(1) per event.
 
-A *unit* is what a policy chooses among: one box, or all boxes of a query. It is ready while at
-least one of its boxes holds tuples and none of them is held by a worker. Both classes offer the
-set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
-plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``.
+A *unit* is what a policy chooses among: one box, all boxes of a query, or the path from an input
+box. It is ready while it has tuples to start with and none of its boxes is held by a worker. All
+classes offer the set ``ready`` (its order means nothing) and follow four events: tuples
+``arrived`` at a box, a plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was
+``released``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from daybreak.model.network import Network
 from daybreak.policies.base import Plan, View
 
 
@@ -38,42 +42,97 @@ class ReadyBoxes:
                 # Fed and emptied again within the same list.
                 ready.discard(box)
 
+    def touched(self, plan: Plan) -> set[int]:
+        return {step[0] for step in plan.steps}
 
-class ReadyQueries:
-    """Every query is a unit; queries that share boxes never run at the same time."""
 
-    def __init__(self, view: View) -> None:
+class ReadyGroups:
+    """Every unit is several boxes; units that share boxes never run at the same time."""
+
+    def __init__(
+        self,
+        view: View,
+        units: Sequence[tuple[int, ...]],
+        heads: Sequence[tuple[int, ...]],
+        served: Sequence[tuple[int, ...]],
+    ) -> None:
+        """``heads`` are the boxes whose tuples make a unit ready, ``served`` the units of a box."""
         self._view = view
-        self.units = list(view.network.query_boxes)
+        self._heads, self._served = heads, served
+        self.units = list(units)
+        self._woken: list[tuple[int, ...]] = [()] * len(view.network.boxes)
+        for unit, boxes in enumerate(heads):
+            for box in boxes:
+                self._woken[box] += (unit,)
         self.ready: set[int] = set()
         for b, pending in enumerate(view.pending):
             if pending:
                 self.arrived(b, pending, 0)
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
-        for unit in self._view.network.box_queries[box]:
+        for unit in self._woken[box]:
             if unit not in self.ready and self._free(unit):
                 self.ready.add(unit)
 
     def taken(self, plan: Plan) -> None:
-        self.ready -= self._touched(plan)
+        self.ready -= self.touched(plan)
 
     def boarded(self, box: int) -> None:
-        self.ready.difference_update(self._view.network.box_queries[box])
+        self.ready.difference_update(self._served[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending
-        for unit in self._touched(plan):
-            if any(pending[b] for b in self.units[unit]) and self._free(unit):
+        for unit in self.touched(plan):
+            if any(pending[b] for b in self._heads[unit]) and self._free(unit):
                 self.ready.add(unit)
             else:
                 self.ready.discard(unit)
 
-    def _touched(self, plan: Plan) -> set[int]:
-        """The queries that share a box with the plan; a traversal may name a box many times."""
-        served = self._view.network.box_queries
+    def touched(self, plan: Plan) -> set[int]:
+        """The units that share a box with the plan; a traversal may name a box many times."""
+        served = self._served
         return {unit for box in {step[0] for step in plan.steps} for unit in served[box]}
 
     def _free(self, unit: int) -> bool:
         running = self._view.running
         return not any(running[b] for b in self.units[unit])
+
+
+class ReadyQueries(ReadyGroups):
+    """Every query is a unit, ready while any of its boxes holds tuples."""
+
+    def __init__(self, view: View) -> None:
+        network = view.network
+        super().__init__(view, network.query_boxes, network.query_boxes, network.box_queries)
+
+
+class ReadyPaths(ReadyGroups):
+    """Push-through: an input box and all boxes downstream of it, ready while the input box is.
+
+    A path run in flow order leaves nothing queued downstream (aurora-thesis 4.5).
+    """
+
+    def __init__(self, view: View) -> None:
+        network = view.network
+        paths = all_paths(network)
+        served: list[tuple[int, ...]] = [()] * len(network.boxes)
+        for unit, path in enumerate(paths):
+            for box in path:
+                served[box] += (unit,)
+        super().__init__(view, paths, [path[:1] for path in paths], served)
+
+
+def all_paths(network: Network) -> list[tuple[int, ...]]:
+    """Of each input box: itself and the boxes downstream of it, in flow order."""
+    place = [0] * len(network.boxes)
+    for at, box in enumerate(network.topological):
+        place[box] = at
+    paths = []
+    for first in network.input_boxes:
+        reached, further = {first}, [first]
+        while further:
+            fresh = [d for d in network.downstream[further.pop()] if d not in reached]
+            reached.update(fresh)
+            further.extend(fresh)
+        paths.append(tuple(sorted(reached, key=place.__getitem__)))
+    return paths

@@ -9,12 +9,14 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.bucketing import Bucketing, BucketingPush
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
-from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.fixed_priority import FixedPriority, FixedPriorityPush
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.slope_slack import SlopeSlack, SlopeSlackPush
 from daybreak.policies.stride import Stride
 from daybreak.policies.superbox import ApplicationAtATime
 
@@ -28,6 +30,11 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     ThreadPerBox,
     FirstComeFirstServed,
     FixedPriority,
+    FixedPriorityPush,
+    SlopeSlack,
+    SlopeSlackPush,
+    Bucketing,
+    BucketingPush,
     Stride,
     RateBased,
     FreshnessAware,

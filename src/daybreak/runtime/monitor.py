@@ -68,6 +68,7 @@ class Monitor:
         effort.scanned += work.scanned
         effort.compared += work.compared
         effort.evaluated += work.evaluated
+        effort.queued += work.queued
         effort.buckets += work.buckets
 
     def left(self, query: int, arrivals: Iterable[int], departures: Iterable[int]) -> None:
