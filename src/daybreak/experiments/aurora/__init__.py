@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from daybreak.experiments.aurora.batching import BATCHING
+from daybreak.experiments.aurora.buckets import BUCKETS
 from daybreak.experiments.aurora.comparing import COMPARING
 from daybreak.experiments.aurora.examples import EXAMPLES
+from daybreak.experiments.aurora.overload import OVERLOAD
 from daybreak.experiments.aurora.schedules import SCHEDULING
 from daybreak.experiments.aurora.traversal import TRAVERSING
 from daybreak.experiments.core import Experiment
 
-EXPERIMENTS: tuple[Experiment, ...] = (*EXAMPLES, *BATCHING, *TRAVERSING, *SCHEDULING, *COMPARING)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *EXAMPLES,
+    *BATCHING,
+    *TRAVERSING,
+    *SCHEDULING,
+    *COMPARING,
+    *BUCKETS,
+    *OVERLOAD,
+)

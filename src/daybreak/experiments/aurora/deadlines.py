@@ -95,13 +95,18 @@ def poisson(inputs: int, rate_per_s: float, tuples: int, seed: int, batch_s: flo
     return _delivered(at_s, random.integers(inputs, size=tuples, dtype=np.int32), batch_s)
 
 
-def periodic(rates_per_s: Sequence[float], duration_s: float, seed: int) -> ArrivalSchedule:
-    """Every input has its own period, and begins at a random instant of the first."""
+def periodic(
+    rates_per_s: Sequence[float], duration_s: float, seed: int, spread: float = 1.0
+) -> ArrivalSchedule:
+    """Every input has its own period, and begins at random within a part of the first one.
+
+    With a spread of 0 all inputs are in step.
+    """
     random = generator_for(seed, "offsets")
-    parts = [
-        np.rint((np.arange(int(duration_s * r)) + random.random()) / r * NS_PER_S).astype(np.int64)
-        for r in rates_per_s
-    ]
+    parts: list[NDArray[np.int64]] = []
+    for rate in rates_per_s:
+        at = (np.arange(int(duration_s * rate)) + spread * random.random()) / rate * NS_PER_S
+        parts.append(np.rint(at).astype(np.int64))
     return ArrivalSchedule.merge(parts)
 
 
