@@ -83,8 +83,13 @@ class Grid:
             critical = criticals[at + 1]
         if critical == math.inf:
             return row + self.partitions - 1, end
-        slack = min(int((critical - latency_ns) / self.slack_ns), self.partitions - 1)
-        return row + slack, min(end, critical - slack * self.slack_ns)
+        slack, least_ns = self.slack_bucket(critical - latency_ns)
+        return row + slack, min(end, critical - least_ns)
+
+    def slack_bucket(self, slack_ns: float) -> tuple[int, float]:
+        """The bucket of a slack, from 0, and the least slack that is still in it."""
+        slack = min(int(slack_ns / self.slack_ns), self.partitions - 1)
+        return slack, slack * self.slack_ns
 
 
 def _most_slack(graph: QoSGraph) -> float:
@@ -102,11 +107,13 @@ class Bucketing(UrgencyPolicy):
     summary = "slope-slack approximated by p x p buckets, in constant time per change"
     on_spark = False  # a query is one box there: the same as bucketing-push
     Params: ClassVar[type[Any]] = BucketingParams
+    make_grid: ClassVar[type[Grid]] = Grid
     params: BucketingParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.grid = Grid([q.qos for q in view.network.queries if q.qos], self.params.partitions)
+        graphs = [q.qos for q in view.network.queries if q.qos]
+        self.grid = self.make_grid(graphs, self.params.partitions)
         self._last = self.params.partitions**2 - 1
         units = len(self.units.units)
         #: Bucket n of the grid is list ``_last`` - n: the first in traversal is the highest.
@@ -174,7 +181,15 @@ class Bucketing(UrgencyPolicy):
         return chosen
 
     def _place(self, unit: int, now_ns: int) -> None:
-        """Puts a unit into the best bucket among its boxes and their outputs."""
+        bucket, stays_ns = self.bucket(unit, now_ns)
+        self._lists.enter(unit, self._last - bucket)
+        if stays_ns < math.inf:
+            self._agenda.put(unit, now_ns + int(stays_ns) + 1)
+        else:
+            self._agenda.remove(unit)
+
+    def bucket(self, unit: int, now_ns: int) -> tuple[int, float]:
+        """The best bucket among the unit's boxes and their outputs, and how long none changes."""
         best, stays_ns = self._last, math.inf
         for box in self.heads[unit]:
             if self.view.pending[box]:
@@ -182,11 +197,7 @@ class Bucketing(UrgencyPolicy):
                     bucket, until_ns = self.grid.place(qos, latency_ns)
                     best = min(best, bucket)
                     stays_ns = min(stays_ns, until_ns - latency_ns)
-        self._lists.enter(unit, self._last - best)
-        if stays_ns < math.inf:
-            self._agenda.put(unit, now_ns + int(stays_ns) + 1)
-        else:
-            self._agenda.remove(unit)
+        return best, stays_ns
 
 
 class BucketingPush(Bucketing):

@@ -10,6 +10,7 @@ from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.bucketing import Bucketing, BucketingPush
+from daybreak.policies.clearing import Clearing
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
@@ -35,6 +36,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     SlopeSlackPush,
     Bucketing,
     BucketingPush,
+    Clearing,
     Stride,
     RateBased,
     FreshnessAware,
