@@ -12,7 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
@@ -45,6 +45,14 @@ class BucketingPathParams(BucketingParams):
     level: Literal["path"] = "path"
 
 
+class Ranges(NamedTuple):
+    """Of each piece of a graph: where it ends, its row of buckets, the critical point ahead."""
+
+    ends_ns: tuple[float, ...]
+    rows: tuple[int, ...]
+    criticals_ns: tuple[float, ...]
+
+
 class Grid:
     """Which bucket a latency falls into: gradient- and slack-latency ranges, worked out ahead.
 
@@ -54,29 +62,29 @@ class Grid:
 
     def __init__(self, graphs: Iterable[QoSGraph], partitions: int) -> None:
         self.partitions = partitions
-        known = list(dict.fromkeys(graphs))
+        #: Kept, so that their identities stay theirs.
+        self.graphs = known = list({id(g): g for g in graphs}.values())
         steepest = max((s.loss_per_ns for g in known for s in g.stretches), default=0.0)
         #: Widths of a bucket; all slack values lie below the largest critical gap.
         self.slope_per_ns = steepest / partitions or 1.0
         self.slack_ns = max([1.0, *(_most_slack(g) for g in known)]) / partitions
-        # Per graph, for each of its pieces: where it ends, its row, and the critical point ahead.
-        self._ranges = {
-            graph: (
-                tuple(s.end_ns for s in graph.stretches),
-                tuple(self._row(s.loss_per_ns) for s in graph.stretches),
-                tuple(s.critical_ns for s in graph.stretches),
-            )
-            for graph in known
-        }
+        self._ranges: dict[int, Ranges] = {}
+        for graph in known:
+            ends, losses, criticals = zip(*graph.stretches, strict=True)
+            # By identity, since comparing graphs costs more than all the rest.
+            self._ranges[id(graph)] = Ranges(ends, tuple(map(self._row, losses)), criticals)
 
     def _row(self, loss_per_ns: float) -> int:
         """The first bucket of the row of this gradient; the steepest row comes first."""
         slope = min(int(loss_per_ns / self.slope_per_ns), self.partitions - 1)
         return (self.partitions - 1 - slope) * self.partitions
 
-    def place(self, graph: QoSGraph, latency_ns: float) -> tuple[int, float]:
+    def ranges(self, graph: QoSGraph) -> Ranges:
+        return self._ranges[id(graph)]
+
+    def place(self, ranges: Ranges, latency_ns: float) -> tuple[int, float]:
         """The bucket of this latency, and the latency up to which it stays there."""
-        ends, rows, criticals = self._ranges[graph]
+        ends, rows, criticals = ranges
         at = bisect_left(ends, latency_ns)
         row, end, critical = rows[at], ends[at], criticals[at]
         if critical <= latency_ns:
@@ -119,6 +127,8 @@ class Bucketing(UrgencyPolicy):
         #: Bucket n of the grid is list ``_last`` - n: the first in traversal is the highest.
         self._lists = RankedLists(units)
         self._agenda = Agenda(units, self.grid.slack_ns)
+        #: By unit: the outputs it serves, and the latency expected there as of time 0.
+        self._outputs: list[list[tuple[Ranges, float]]] = [[] for _ in range(units)]
         self._heeds = self._who_heeds()
         #: Units to put into a bucket anew, in order of events.
         self._changed: dict[int, None] = dict.fromkeys(sorted(self.units.ready))
@@ -156,11 +166,14 @@ class Bucketing(UrgencyPolicy):
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         lists, agenda = self._lists, self._agenda
-        self._changed.update(dict.fromkeys(agenda.due(now_ns)))
-        seen = 0
+        moved = [unit for unit in agenda.due(now_ns) if unit not in self._changed]
+        for unit in moved:
+            self._place(unit, now_ns)
+        seen = len(moved)
         for unit in self._changed:
             if unit in ready:
                 seen += 1
+                self.look(unit)
                 self._place(unit, now_ns)
             else:
                 lists.remove(unit)
@@ -188,15 +201,27 @@ class Bucketing(UrgencyPolicy):
         else:
             self._agenda.remove(unit)
 
+    def look(self, unit: int) -> None:
+        """Notes the expected latencies of a unit whose queue has changed, as of time 0.
+
+        They grow with time itself, so this holds until the queue changes again.
+        """
+        pending, latencies, ranges = self.view.pending, self.outlook.latencies, self.grid.ranges
+        self._outputs[unit] = [
+            (ranges(qos), latency_ns)
+            for box in self.heads[unit]
+            if pending[box]
+            for qos, latency_ns in latencies(box, 0)
+        ]
+
     def bucket(self, unit: int, now_ns: int) -> tuple[int, float]:
-        """The best bucket among the unit's boxes and their outputs, and how long none changes."""
+        """The best bucket among the unit's outputs, and for how long none of them changes."""
         best, stays_ns = self._last, math.inf
-        for box in self.heads[unit]:
-            if self.view.pending[box]:
-                for qos, latency_ns in self.outlook.latencies(box, now_ns):
-                    bucket, until_ns = self.grid.place(qos, latency_ns)
-                    best = min(best, bucket)
-                    stays_ns = min(stays_ns, until_ns - latency_ns)
+        for ranges, at_0_ns in self._outputs[unit]:
+            latency_ns = now_ns + at_0_ns
+            bucket, until_ns = self.grid.place(ranges, latency_ns)
+            best = min(best, bucket)
+            stays_ns = min(stays_ns, until_ns - latency_ns)
         return best, stays_ns
 
 

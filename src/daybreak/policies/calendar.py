@@ -14,14 +14,17 @@ from math import log2
 
 #: Octaves below and above 1 that have buckets of their own; beyond, priorities share the last.
 OCTAVES = 64
+#: Items per day of an agenda, as a power of two: few to look through, and not a list for each.
+PER_DAY_BITS = 3
 
 
 class Lists:
     """Items 0, 1, 2, ..., each in one numbered bucket or in none."""
 
+    _bucket: type[dict[int, float]] = dict
+
     def __init__(self, items: int) -> None:
-        # Ordered: the first of a plain dict costs the more to find the more went before it.
-        self._buckets: dict[int, OrderedDict[int, float]] = {}
+        self._buckets: dict[int, dict[int, float]] = {}
         #: The bucket each item is in, -1 for none.
         self._at = [-1] * items
         self._count = 0
@@ -41,7 +44,7 @@ class Lists:
             self._at[item] = at
             self._count += 1
             if at not in self._buckets:
-                self._buckets[at] = OrderedDict()
+                self._buckets[at] = self._bucket()
         self._buckets[at][item] = key
 
     def remove(self, item: int) -> None:
@@ -55,6 +58,9 @@ class Lists:
 
 class RankedLists(Lists):
     """Lists in which buckets of higher numbers come first."""
+
+    # Ordered: the first of a plain dict costs the more to find the more went before it.
+    _bucket = OrderedDict
 
     def __init__(self, items: int) -> None:
         super().__init__(items)
@@ -115,14 +121,13 @@ class CalendarQueue(RankedLists):
 class Agenda(Lists):
     """Items that fall due at an instant each; asked at instants that never go back.
 
-    A year has at least as many days as there are items, and is about as long as items are put
-    ahead: a day then holds about one of them, and finding what is due takes constant time per
-    item, amortised, however many there are.
+    A year is about as long as items are put ahead, and has a day for every few of them: finding
+    what is due takes constant time per item, amortised, however many there are.
     """
 
     def __init__(self, items: int, ahead_ns: float) -> None:
         super().__init__(items)
-        self._days = 1 << max(4, items.bit_length())
+        self._days = 1 << max(4, items.bit_length() - PER_DAY_BITS)
         self._day_ns = max(1, int(ahead_ns) // self._days)
         self._today = 0
 

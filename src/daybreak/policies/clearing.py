@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
+from daybreak.policies.base import View, Work
 from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
@@ -30,6 +31,7 @@ OCTAVES = 12
 class ClearingParams(BucketingPathParams):
     """Parameters of bucketing-clearing."""
 
+    partitions: int = 24
     #: A late path counts as if its slack were so many times the work queued on it.
     patience: float = 20.0
 
@@ -69,19 +71,27 @@ class Clearing(Bucketing):
     on_spark = True
     Params: ClassVar[type[Any]] = ClearingParams
     make_grid: ClassVar[type[Grid]] = LogGrid
+    list_size = 2  # a long list of paths holds up whatever urgent arrives meanwhile
     params: ClearingParams
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        #: By unit: what it takes to work off its queue.
+        self._clearing_ns = [math.inf] * len(self.heads)
+
+    def look(self, unit: int) -> None:
+        super().look(unit)
+        view = self.view
+        self._clearing_ns[unit] = min(
+            (latency_ns + view.arrival_sum_ns[box] / view.pending[box]
+             for box in self.heads[unit] if view.pending[box]
+             for _, latency_ns in self.outlook.latencies(box, 0)), default=math.inf,
+        )  # fmt: skip
 
     def bucket(self, unit: int, now_ns: int) -> tuple[int, float]:
         bucket, stays_ns = super().bucket(unit, now_ns)
-        if bucket < self._last or stays_ns < math.inf:
+        clearing_ns = self._clearing_ns[unit]
+        if bucket < self._last or stays_ns < math.inf or clearing_ns == math.inf:
             return bucket, stays_ns
-        view, best_ns = self.view, math.inf
-        for box in self.heads[unit]:
-            if pending := view.pending[box]:
-                waited_ns = now_ns - view.arrival_sum_ns[box] / pending
-                for _, latency_ns in self.outlook.latencies(box, now_ns):
-                    best_ns = min(best_ns, latency_ns - waited_ns)
-        if best_ns == math.inf:  # no graph at all
-            return bucket, stays_ns
-        slack, _ = self.grid.slack_bucket(self.params.patience * best_ns)
+        slack, _ = self.grid.slack_bucket(self.params.patience * clearing_ns)
         return self._last + 1 - self.grid.partitions + slack, math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from daybreak.experiments.aurora.batching import BATCHING
+from daybreak.experiments.aurora.both import BEYOND
 from daybreak.experiments.aurora.buckets import BUCKETS
 from daybreak.experiments.aurora.comparing import COMPARING
 from daybreak.experiments.aurora.examples import EXAMPLES
@@ -19,4 +20,5 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *COMPARING,
     *BUCKETS,
     *OVERLOAD,
+    *BEYOND,
 )
