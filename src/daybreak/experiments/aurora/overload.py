@@ -79,7 +79,7 @@ def table_4_6(context: Context) -> Outcome:
             axes.axhline(0.01, color="C1", linewidth=1)
             axes.axhline(2.0, color="C2", linewidth=1)
             axes.set_title(f"Figure 4.{16 + panel}: {p}, A0 overloaded", fontsize=9)
-            axes.set_xlabel("application; lines: deadlines of even and odd ones")
+            axes.set_xlabel("application (lines: deadlines, even and odd)", fontsize=8)
             axes.set_ylabel("latency (s)")
 
     average = list(zip(of("SlopeSlackPush"), of("FixedPush"), strict=True))

@@ -70,20 +70,20 @@ def table_4_3(_context: Context) -> Outcome:
         rows.append([str(app), str(latency), *map(str, ours)])
 
     def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
         for app, graph in graphs.items():
-            axes.plot([x / UNIT_S for x, _ in graph.points], [y for _, y in graph.points],
-                      label=f"application {app}")  # fmt: skip
-        for app, latency, *_ in TABLE_4_3:
-            slack, slope, name = bucket_row(grid, graphs[app], latency)
-            worth = float(graphs[app].utility([round(latency * UNIT_NS)])[0])
-            axes.plot([latency], [worth], "ko", markersize=4)
-            axes.annotate(f"{name}\nslack {slack}, slope {slope}", (latency, worth),
-                          textcoords="offset points", xytext=(6, 4), fontsize=7)  # fmt: skip
-        axes.set_xlabel("latency (time units)")
-        axes.set_ylabel("QoS")
-        axes.set_ylim(top=1.15)
-        axes.legend(loc="lower left")
+            axes = figure.add_subplot(1, 2, app)
+            axes.plot([x / UNIT_S for x, _ in graph.points], [y for _, y in graph.points])
+            for latency in [row[1] for row in TABLE_4_3 if row[0] == app]:
+                slack, slope, name = bucket_row(grid, graph, latency)
+                worth = float(graph.utility([round(latency * UNIT_NS)])[0])
+                axes.plot([latency], [worth], "ko", markersize=4)
+                axes.annotate(f"{name}\nslack {slack}, slope {slope}", (latency, worth),
+                              textcoords="offset points", xytext=(6, 4), fontsize=8)  # fmt: skip
+            axes.set_title(f"application {app}", fontsize=9)
+            axes.set_xlabel("latency (time units)")
+            axes.set_ylabel("QoS")
+            axes.set_xlim(0, 6)
+            axes.set_ylim(0, 1.15)
 
     return Outcome(
         claims=claims,
@@ -206,6 +206,7 @@ def section_4_5(_context: Context) -> Outcome:
         axes.set_yticks(range(len(SCHEDULES)), [s.label for s in SCHEDULES], fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel("time (box costs)")
+        axes.set_xlim(0, 16.5)
         axes.legend(fontsize=7, loc="upper right")
         axes.grid(visible=False)
 
