@@ -38,11 +38,11 @@ POLICIES: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 BETTER_OF = ("FixedPush", "SlopeSlackPush")
 #: Steady workloads: boxes per application, and rates around the capacity.
-STEADY = (*((5, x) for x in (1400, 1800, 1900, 2000)), *((20, x) for x in (1200, 1400, 1600)))
+STEADY = (*((5, x) for x in (1600, 1800, 1900, 2000)), *((20, x) for x in (1400, 1600)))
 STEADY_S = 5.0
 SUSTAINED_S = 10.0
 #: A quiet phase, an overload, and a quiet phase to recover in.
-FLUCTUATING_TUPLES = 95_000
+FLUCTUATING_TUPLES = 75_000
 WORKLOADS = (
     *(f"steady {x}/s, {depth} boxes" for depth, x in STEADY),
     "sustained overload",
