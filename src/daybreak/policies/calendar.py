@@ -10,7 +10,9 @@ the days of a year.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from math import log2
+from typing import ClassVar
 
 #: Octaves below and above 1 that have buckets of their own; beyond, priorities share the last.
 OCTAVES = 64
@@ -21,7 +23,8 @@ PER_DAY_BITS = 3
 class Lists:
     """Items 0, 1, 2, ..., each in one numbered bucket or in none."""
 
-    _bucket: type[dict[int, float]] = dict
+    #: What a bucket is made as.
+    _bucket: ClassVar[Callable[[], dict[int, float]]] = dict
 
     def __init__(self, items: int) -> None:
         self._buckets: dict[int, dict[int, float]] = {}
@@ -60,7 +63,7 @@ class RankedLists(Lists):
     """Lists in which buckets of higher numbers come first."""
 
     # Ordered: the first of a plain dict costs the more to find the more went before it.
-    _bucket = OrderedDict
+    _bucket: ClassVar[Callable[[], dict[int, float]]] = OrderedDict
 
     def __init__(self, items: int) -> None:
         super().__init__(items)
