@@ -32,9 +32,10 @@ def test_fixed_with_lists_of_three_misses_two_deadlines_unlike_printed() -> None
 
 def test_table_4_2s_network() -> None:
     network = table_4_2()
-    assert (len(network.queries), len(network.boxes)) == (20, 100)
-    assert network.queries[0].qos is not None
-    assert network.queries[0].qos.points == ((0, 1), (0.01, 1), (0.0101, 0))
+    assert [len(network.queries), len(network.boxes)] == [20, 100]
+    qos = network.queries[0].qos
+    assert qos is not None
+    assert qos.points == ((0.0, 1.0), (0.01, 1.0), (0.0101, 0.0))
     deep = table_4_2(20)
     assert len(deep.boxes) == 400
     assert deep.total_cost_ns(0) == network.total_cost_ns(0) == 500_000

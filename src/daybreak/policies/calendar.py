@@ -10,9 +10,7 @@ the days of a year.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from math import log2
-from typing import ClassVar
 
 #: Octaves below and above 1 that have buckets of their own; beyond, priorities share the last.
 OCTAVES = 64
@@ -22,9 +20,6 @@ PER_DAY_BITS = 3
 
 class Lists:
     """Items 0, 1, 2, ..., each in one numbered bucket or in none."""
-
-    #: What a bucket is made as.
-    _bucket: ClassVar[Callable[[], dict[int, float]]] = dict
 
     def __init__(self, items: int) -> None:
         self._buckets: dict[int, dict[int, float]] = {}
@@ -50,6 +45,9 @@ class Lists:
                 self._buckets[at] = self._bucket()
         self._buckets[at][item] = key
 
+    def _bucket(self) -> dict[int, float]:
+        return {}
+
     def remove(self, item: int) -> None:
         """Takes the item out if it is there."""
         at = self._at[item]
@@ -61,9 +59,6 @@ class Lists:
 
 class RankedLists(Lists):
     """Lists in which buckets of higher numbers come first."""
-
-    # Ordered: the first of a plain dict costs the more to find the more went before it.
-    _bucket: ClassVar[Callable[[], dict[int, float]]] = OrderedDict
 
     def __init__(self, items: int) -> None:
         super().__init__(items)
@@ -78,6 +73,10 @@ class RankedLists(Lists):
         super().remove(item)
         if at >= 0 and not self._buckets[at]:
             self._filled ^= 1 << at
+
+    def _bucket(self) -> dict[int, float]:
+        # Ordered: the first of a plain dict costs the more to find the more went before it.
+        return OrderedDict()
 
     def first(self) -> int:
         """The number of the highest bucket that holds something; -1 if none does."""
