@@ -34,7 +34,23 @@ VARIANTS: dict[str, Callable[[], BasePolicy]] = {
         for kind in ("mc", "ml", "mm")
     },
     "aaat, lists of 3, trains of 2": lambda: make_policy_with("aaat", schedule_size=3, train=2),
+    **{
+        f"superbox, {choice} by {priority}": partial(
+            make_policy_with, "superbox", superboxes=choice, priority=priority
+        )
+        for choice, priority in (
+            ("applications", "best"),
+            ("intersections", "qos"),
+            ("single-input", "turn"),
+            ("spanner", "top"),
+        )
+    },
+    "superbox, dear boxes, producers first": lambda: make_policy_with(
+        "superbox", dear=1.5, priority="best", producer_first=True, traversal="ml"
+    ),
     "round-robin, half queues": lambda: make_policy_with("round-robin", fraction=0.5),
+    "lottery by query": lambda: make_policy_with("lottery", level="query", compensate=False),
+    "lottery by box": lambda: make_policy_with("lottery", level="box", train=3),
     "rb-mcq, one update": lambda: make_policy_with("rb-mcq", drain="one"),
     "fas-mcq, one update": lambda: make_policy_with("fas-mcq", drain="one", beta=0.25),
     "fas-mcq, trains of 3": lambda: make_policy_with("fas-mcq", train=3),

@@ -17,6 +17,7 @@ from daybreak.experiments.aurora.examples import (
 from daybreak.experiments.core import Context, Outcome
 from daybreak.policies.registry import make_policy_with
 from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
+from daybreak.policies.superboxes import applications, cut
 from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.laws import busy_network
@@ -49,9 +50,10 @@ def one_tuple_each(cost_ns: float) -> SystemState:
 def test_foresight_agrees_with_the_run() -> None:
     for traversal in (min_cost, min_latency, min_memory):
         state = one_tuple_each(P_NS)
-        order = traversal(state, 0)
+        tree = applications(state.network)[0]
+        order = traversal(state, tree)
         report = traverse(order, state.network)
-        seen = foresee(state, 0, order, 1, ONE_EACH)
+        seen = foresee(state, tree, order, 1, ONE_EACH)
         assert seen.outputs == 6
         assert seen.length_ns == report.spent.wall_ns
         assert seen.latency_ns == pytest.approx(float(report.outputs.departure_ns.mean()))
@@ -60,8 +62,10 @@ def test_foresight_agrees_with_the_run() -> None:
 def test_foresight_has_the_same_crossover() -> None:
     def gain_of_ml(p: int, o: int) -> float:
         state = one_tuple_each(p)
+        tree = applications(state.network)[0]
         mc, ml = (
-            foresee(state, 0, t(state, 0), o, ONE_EACH).latency_ns for t in (min_cost, min_latency)
+            foresee(state, tree, t(state, tree), o, ONE_EACH).latency_ns
+            for t in (min_cost, min_latency)
         )
         return mc - ml
 
@@ -75,19 +79,19 @@ def test_every_traversal_consumes_every_tuple(name: str, seed: int) -> None:
     """Whatever is queued, whatever the selectivities: nothing stays behind in the superbox."""
     network = busy_network(seed)
     state = SystemState(network)
-    for query, boxes in enumerate(network.query_boxes):
-        held = set(boxes)
-        for box in TRAVERSALS[name](state, query):
+    for superbox in (*applications(network), *cut(network, set())):
+        held = set(superbox.boxes)
+        for box in TRAVERSALS[name](state, superbox):
             held.discard(box)
-            held.update(set(network.downstream[box]) & set(boxes))
+            held.update(set(network.downstream[box]) & set(superbox.boxes))
         assert not held
 
 
 def test_min_cost_calls_every_box_once() -> None:
     for seed in range(5):
         state = SystemState(busy_network(seed))
-        for query, boxes in enumerate(state.network.query_boxes):
-            assert sorted(min_cost(state, query)) == sorted(boxes)
+        for superbox in applications(state.network):
+            assert sorted(min_cost(state, superbox)) == sorted(superbox.boxes)
 
 
 def test_symbolic_times_are_read_back() -> None:
@@ -124,3 +128,29 @@ def test_auto_finds_the_better_traversal_unaided(call_ns: int, best: str) -> Non
         latency[kind] = float(report.response_s.mean())
     assert latency[best] == min(latency["mc"], latency["ml"])
     assert latency["auto"] <= 1.05 * latency[best]
+
+
+def test_foresight_counts_what_joins_the_run() -> None:
+    """Two leaves and a root; a tuple waits at the first, the second gets one now and then."""
+    from math import exp
+
+    from daybreak.model import Box, Network, Query, Stream
+
+    network = Network(
+        streams=[Stream(name="s")],
+        boxes=[Box(name=n, inputs=("s",), cost_ns=10) for n in ("a", "b")]
+        + [Box(name="r", inputs=("a", "b"), cost_ns=10)],
+        queries=[Query(name="q", output="r")],
+    )
+    (tree,) = applications(network)
+    state = SystemState(network)
+    held = {0: 1.0, 1: 0.0, 2: 0.0}
+    seen = foresee(state, tree, (0, 1, 2), 2.0, held, {0: 0.01, 1: 0.01})
+    # When b's turn comes, 12 ns have passed: 0.12 tuples, 6 ns old on average. The call's price
+    # is paid if there is any; a's own arrivals come too late for this run.
+    assert seen.joined == pytest.approx(0.12)
+    length = 12 + (1 - exp(-0.12)) * 2 + 1.2 + 2 + 11.2
+    assert seen.length_ns == pytest.approx(length)
+    assert seen.outputs == pytest.approx(1.12)
+    assert seen.latency_ns == pytest.approx((1.12 * (length - 0.6) - 0.12 * 6) / 1.12)
+    assert foresee(state, tree, (0, 1, 2), 2.0, held).length_ns == 24

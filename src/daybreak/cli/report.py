@@ -9,6 +9,7 @@ import typer
 
 from daybreak.cli.console import console, print_json
 from daybreak.report.figures import can_draw
+from daybreak.report.overload import dropped_table, overload_lines
 from daybreak.report.run import as_json, class_table, plot_run, query_table, time_table
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
@@ -39,6 +40,10 @@ def report(
     to.print(table(class_table(found)))
     if queries:
         to.print(table(query_table(found, queries), title=f"slowest {queries} queries"))
+    if rows := dropped_table(found, queries):
+        to.print(table(rows, title="dropped by load shedding"))
     to.print(table(time_table(found)))
+    for line in overload_lines(found):
+        to.print(line)
     if can_draw():
         to.print(f"picture: {plot_run(found, png or run / 'report.png')}")

@@ -142,6 +142,10 @@ def _draining(running: Run) -> Future[None]:
 
 def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
     """The application on a Spark of its own; what needs no Spark is checked before it starts."""
+    if pipeline.shedding is not None:
+        raise ConfigError(
+            f"{pipeline.name}: [shedding]", "has no effect on Spark yet", "remove it, or simulate"
+        )
     if policy is not None:
         make_policy_with(policy)
     else:

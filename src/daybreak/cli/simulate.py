@@ -11,10 +11,12 @@ import typer
 from daybreak.cli.console import console, print_json, progress
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline, SimulationParams
+from daybreak.model.shedding import SheddingParams
 from daybreak.model.tables import Document, Table
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.report.figures import can_draw
+from daybreak.report.overload import dropped_table, overload_lines
 from daybreak.report.run import as_json, class_table, comparison_table, plot_runs, time_table
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
@@ -37,6 +39,9 @@ def simulate(
     workers: Annotated[int | None, typer.Option(help="Workers.")] = None,
     load: Annotated[float | None, typer.Option(help="Scale rates to this offered load.")] = None,
     overheads: Annotated[str | None, typer.Option(help="none, light, mid or heavy.")] = None,
+    shed: Annotated[
+        bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Where the run reports go, one folder per policy.")
     ] = Path("runs/simulation"),
@@ -60,12 +65,15 @@ def simulate(
         "overheads": overheads,
     }  # fmt: skip
     params = replace(declared.simulation, **{k: v for k, v in given.items() if v is not None})
+    shedding = declared.shedding
+    if shed is not None:
+        shedding = (shedding or SheddingParams()) if shed else None
     policies = _policies(declared, policy, compare)
     reports: dict[str, RunReport] = {}
     with progress("simulating") as report_progress:
         for done, (name, chosen) in enumerate(policies.items()):
             report_progress(done, len(policies))
-            reports[name] = _run(declared, params, chosen)
+            reports[name] = _run(declared, params, chosen, shedding)
     folders = [reports[name].save(out / name) for name in reports]
     picture = plot_runs(reports, out / "comparison.png") if can_draw() else None
     if json:
@@ -110,7 +118,12 @@ def _replay(
         to.print(f"picture: {plot_runs(reports, out / 'replay.png')}")
 
 
-def _run(pipeline: Pipeline, params: SimulationParams, policy: BasePolicy) -> RunReport:
+def _run(
+    pipeline: Pipeline,
+    params: SimulationParams,
+    policy: BasePolicy,
+    shedding: SheddingParams | None,
+) -> RunReport:
     network = pipeline.network
     scale = load_scale(network, params.load, params.workers) if params.load else 1.0
     schedule = draw_schedule(network, params.duration_s, params.seed, scale)
@@ -121,6 +134,7 @@ def _run(pipeline: Pipeline, params: SimulationParams, policy: BasePolicy) -> Ru
         overheads=params.overhead_set(),
         workers=params.workers,
         seed=params.seed,
+        shedding=shedding,
         about={"pipeline": pipeline.name, "overheads": params.overheads, "rate_scale": scale},
     )
 
@@ -135,7 +149,11 @@ def _show(
         f"{first.duration_s:.3g} simulated seconds, {first.manifest['decisions']} decisions"
     )
     to.print(table(class_table(first)))
+    if rows := dropped_table(first, 10):
+        to.print(table(rows, title="dropped by load shedding"))
     to.print(table(time_table(first)))
+    for line in overload_lines(first):
+        to.print(line)
     if len(reports) > 1:
         to.print(table(comparison_table(reports), title="the same arrivals under each policy"))
     for folder in folders:

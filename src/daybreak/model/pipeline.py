@@ -28,6 +28,7 @@ from daybreak.model.network import (
 )
 from daybreak.model.overheads import OVERHEADS, Overheads
 from daybreak.model.qos import QoSGraph
+from daybreak.model.shedding import SheddingParams
 from daybreak.model.tables import Document, Table, params_from
 
 DEFAULT_POLICY = "stride"
@@ -132,6 +133,8 @@ class Pipeline:
     streams: tuple[StreamSpec, ...]
     queries: tuple[QuerySpec, ...]
     simulation: SimulationParams
+    #: Load shedding; None: nothing is ever dropped.
+    shedding: SheddingParams | None = None
     network: Network
     limits: Limits = field(default_factory=Limits)
     views: tuple[ViewSpec, ...] = ()
@@ -177,6 +180,10 @@ class Pipeline:
         simulation_table = root.child("simulation") or Table(document, ("simulation",), {})
         simulation = params_from(simulation_table, SimulationParams)
         limits = _limits(root, document)
+        shedding_table = root.child("shedding")
+        shedding = (
+            params_from(shedding_table, SheddingParams) if shedding_table is not None else None
+        )
         root.done()
         if not queries:
             raise root.error("declares no query", "add a [queries.NAME] table")
@@ -198,6 +205,7 @@ class Pipeline:
             streams=streams,
             queries=tuple(specs),
             simulation=simulation,
+            shedding=shedding,
             network=network,
             limits=limits,
             views=tuple(views),

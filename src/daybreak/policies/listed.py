@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyGroups, ReadyPaths, ReadyQueries
+from daybreak.policies.ready import ReadyBoxes, ReadyPaths, ReadyQueries, ReadySuperboxes
 
 Level = Literal["box", "query", "path"]
-READY: dict[str, Callable[[View], ReadyBoxes | ReadyGroups]] = {
-    "box": ReadyBoxes,
-    "query": ReadyQueries,
-    "path": ReadyPaths,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListParams:
     """Parameters shared by the policies that make lists."""
 
-    #: What is chosen among: single boxes, queries run from inputs to output, or input boxes
-    #: whose tuples are pushed through to the output.
+    #: What is chosen among: single boxes, or queries run from inputs to output.
     level: Level = "box"
     #: Plans made at one scheduling point; 0 means all that are ready, left out: as the policy
     #: is defined.
@@ -66,7 +60,7 @@ class ListPolicy(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         by_box = self.params.level == "box"
-        self.units = READY[self.params.level](view)
+        self.units = self.choose_units(view)
         # Not a method of ours between the executor and the set: this is told of every tuple.
         self.__dict__["on_arrival"] = self.units.arrived
         self._plans = [self._plan(boxes) for boxes in self.units.units]
@@ -77,13 +71,22 @@ class ListPolicy(BasePolicy):
         # With one worker and no riders, nobody else takes from the list: hand it out whole.
         self._whole = by_box and view.workers == 1 and not view.rides
 
-    def _plan(self, boxes: tuple[int, ...]) -> Plan:
-        limit, fraction = self.params.train or None, self.params.fraction
-        steps = [Step(b, limit, fraction) for b in boxes]
+    def choose_units(self, view: View) -> ReadyBoxes | ReadySuperboxes:
+        """What to choose among; called once."""
+        if self.params.level == "path":
+            return ReadyPaths(view)
+        return ReadyBoxes(view) if self.params.level == "box" else ReadyQueries(view)
+
+    def _plan(self, boxes: Sequence[int]) -> Plan:
+        steps = [self.step(b) for b in boxes]
         if self.params.level == "path":
             # Only the input box takes a train: what it lets through goes all the way.
             steps[1:] = [Step(b) for b in boxes[1:]]
         return Plan(tuple(steps), superbox=self.params.level != "box")
+
+    def step(self, box: int) -> Step:
+        """One call of a box, with the train it takes."""
+        return Step(box, self.params.train or None, self.params.fraction)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)

@@ -1,10 +1,9 @@
 """Which units can run now, kept current in O(1) per event.
 
-A *unit* is what a policy chooses among: one box, all boxes of a query, or the path from an input
-box. It is ready while it has tuples to start with and none of its boxes is held by a worker. All
-classes offer the set ``ready`` (its order means nothing) and follow four events: tuples
-``arrived`` at a box, a plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was
-``released``.
+A *unit* is what a policy chooses among: one box, or the boxes of a superbox. It is ready while
+at least one of its boxes holds tuples and none of them is held by a worker. All classes offer the
+set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
+plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Plan, View
+from daybreak.policies.superboxes import Superbox, applications
 
 
 class ReadyBoxes:
@@ -20,7 +20,7 @@ class ReadyBoxes:
 
     def __init__(self, view: View) -> None:
         self._pending, self._running = view.pending, view.running
-        self.units = [(b,) for b in range(len(view.network.boxes))]
+        self.units = self.units_of = [(b,) for b in range(len(view.network.boxes))]
         self.ready = {b for b, n in enumerate(view.pending) if n and not view.running[b]}
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
@@ -46,31 +46,26 @@ class ReadyBoxes:
         return {step[0] for step in plan.steps}
 
 
-class ReadyGroups:
-    """Every unit is several boxes; units that share boxes never run at the same time."""
+class ReadySuperboxes:
+    """Every superbox is a unit; those that share boxes never run at the same time."""
 
-    def __init__(
-        self,
-        view: View,
-        units: Sequence[tuple[int, ...]],
-        heads: Sequence[tuple[int, ...]],
-        served: Sequence[tuple[int, ...]],
-    ) -> None:
-        """``heads`` are the boxes whose tuples make a unit ready, ``served`` the units of a box."""
+    def __init__(self, view: View, superboxes: Sequence[Superbox]) -> None:
         self._view = view
-        self._heads, self._served = heads, served
-        self.units = list(units)
-        self._woken: list[tuple[int, ...]] = [()] * len(view.network.boxes)
-        for unit, boxes in enumerate(heads):
-            for box in boxes:
-                self._woken[box] += (unit,)
+        self.superboxes = superboxes
+        self.units = [superbox.boxes for superbox in superboxes]
+        serves: list[list[int]] = [[] for _ in view.network.boxes]
+        for unit, boxes in enumerate(self.units):
+            for b in boxes:
+                serves[b].append(unit)
+        #: The superboxes that each box belongs to.
+        self.units_of = [tuple(units) for units in serves]
         self.ready: set[int] = set()
         for b, pending in enumerate(view.pending):
             if pending:
                 self.arrived(b, pending, 0)
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
-        for unit in self._woken[box]:
+        for unit in self.units_of[box]:
             if unit not in self.ready and self._free(unit):
                 self.ready.add(unit)
 
@@ -78,48 +73,55 @@ class ReadyGroups:
         self.ready -= self.touched(plan)
 
     def boarded(self, box: int) -> None:
-        self.ready.difference_update(self._served[box])
+        self.ready.difference_update(self.units_of[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending
         for unit in self.touched(plan):
-            if any(pending[b] for b in self._heads[unit]) and self._free(unit):
+            if any(pending[b] for b in self.units[unit]) and self._free(unit):
                 self.ready.add(unit)
             else:
                 self.ready.discard(unit)
 
     def touched(self, plan: Plan) -> set[int]:
         """The units that share a box with the plan; a traversal may name a box many times."""
-        served = self._served
-        return {unit for box in {step[0] for step in plan.steps} for unit in served[box]}
+        return {unit for box in {step[0] for step in plan.steps} for unit in self.units_of[box]}
 
     def _free(self, unit: int) -> bool:
         running = self._view.running
         return not any(running[b] for b in self.units[unit])
 
 
-class ReadyQueries(ReadyGroups):
-    """Every query is a unit, ready while any of its boxes holds tuples."""
+class ReadyQueries(ReadySuperboxes):
+    """Every query is a unit."""
 
     def __init__(self, view: View) -> None:
-        network = view.network
-        super().__init__(view, network.query_boxes, network.query_boxes, network.box_queries)
+        super().__init__(view, applications(view.network))
 
 
-class ReadyPaths(ReadyGroups):
+class ReadyPaths(ReadySuperboxes):
     """Push-through: an input box and all boxes downstream of it, ready while the input box is.
 
     A path run in flow order leaves nothing queued downstream (aurora-thesis 4.5).
     """
 
     def __init__(self, view: View) -> None:
-        network = view.network
-        paths = all_paths(network)
-        served: list[tuple[int, ...]] = [()] * len(network.boxes)
-        for unit, path in enumerate(paths):
-            for box in path:
-                served[box] += (unit,)
-        super().__init__(view, paths, [path[:1] for path in paths], served)
+        paths = all_paths(view.network)
+        self._starts = {path[0]: unit for unit, path in enumerate(paths)}
+        super().__init__(view, [Superbox(view.network, path) for path in paths])
+
+    def arrived(self, box: int, count: int, now_ns: int) -> None:
+        unit = self._starts.get(box)
+        if unit is not None and unit not in self.ready and self._free(unit):
+            self.ready.add(unit)
+
+    def released(self, plan: Plan) -> None:
+        pending = self._view.pending
+        for unit in self.touched(plan):
+            if pending[self.units[unit][0]] and self._free(unit):
+                self.ready.add(unit)
+            else:
+                self.ready.discard(unit)
 
 
 def all_paths(network: Network) -> list[tuple[int, ...]]:

@@ -10,11 +10,13 @@ from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.bucketing import Bucketing, BucketingPush
+from daybreak.policies.chosen_superboxes import ChosenSuperboxes
 from daybreak.policies.clearing import Clearing
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.fixed_priority import FixedPriority, FixedPriorityPush
+from daybreak.policies.lottery import Lottery
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.slope_slack import SlopeSlack, SlopeSlackPush
@@ -28,6 +30,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     TupleAtATime,
     BoxAtATime,
     ApplicationAtATime,
+    ChosenSuperboxes,
     ThreadPerBox,
     FirstComeFirstServed,
     FixedPriority,
@@ -38,6 +41,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     BucketingPush,
     Clearing,
     Stride,
+    Lottery,
     RateBased,
     FreshnessAware,
     AutoBeta,

@@ -11,23 +11,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from daybreak.policies.base import Plan, Step, View, Work
+from daybreak.policies.base import Plan, View, Work
 from daybreak.policies.listed import ListParams
+from daybreak.policies.ready import ReadySuperboxes
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.superboxes import Superbox, applications
 from daybreak.policies.traversal_choice import Evidence
 from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
 
 Traversal = Literal["auto", "mc", "ml", "mm"]
 
-TRAVERSALS: dict[str, Callable[[View, int], tuple[int, ...]]] = {
+TRAVERSALS: dict[str, Callable[[View, Superbox], tuple[int, ...]]] = {
     "mc": min_cost,
     "ml": min_latency,
     "mm": min_memory,
 }
 
-#: A superbox's traversal is reconsidered after 1, 2, 4, ... runs and then once in so many: what
-#: the scheduler spends on it stays at a few hundredths of what the runs themselves cost.
-REVIEW = 32
+#: Traversals are worked out anew when a superbox has run half as often again, but once in so many
+#: runs at least; in between, queues are looked at once in so many runs. What the scheduler spends
+#: on either stays below a hundredth of what runs cost.
+REVIEW, LOOK = 128, 8
+#: Until so many runs, every one is looked at.
+EARLY = 32
 #: Weight of the newest measurement of what a call costs.
 NEWEST = 0.25
 
@@ -52,17 +57,28 @@ class ApplicationAtATime(RoundRobin):
     list_size = 1
     params: SuperboxParams
 
+    def choose_units(self, view: View) -> ReadySuperboxes:
+        self.superboxes = self.choose_superboxes(view)
+        return ReadySuperboxes(view, self.superboxes)
+
+    def choose_superboxes(self, view: View) -> list[Superbox]:
+        return applications(view.network)
+
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         units = len(self.units.units)
         kind = self.params.traversal
         self._kinds = ("mc", "ml") if kind == "auto" else (kind,)
         self._runs = [0] * units
+        #: The run at which each is reviewed next.
+        self._due = [0] * units
+        self._orders: list[dict[str, tuple[int, ...]]] = [{}] * units
+        #: The order of each plan.
+        self._planned: list[tuple[int, ...]] = [()] * units
         self._evidence = [Evidence() for _ in range(units)]
-        fed = frozenset(view.network.input_boxes)
-        self._inputs = [[b for b in boxes if b in fed] for boxes in self.units.units]
-        #: At the last review: time, runs, and tuples that had entered.
-        self._last = [(0, 0, 0)] * units
+        self._inputs = [superbox.entries() for superbox in self.superboxes]
+        #: At the last look: time, and tuples that had entered.
+        self._last = [(0, 0)] * units
         #: Measured time of a box call besides the box's work; None until a superbox ended.
         self.call_ns: float | None = None
         self._measuring = False
@@ -74,13 +90,20 @@ class ApplicationAtATime(RoundRobin):
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         chosen = super().order(ready, size, now_ns)
+        self.reviewed(chosen, now_ns)
+        return chosen
+
+    def reviewed(self, chosen: list[int], now_ns: int) -> None:
+        """Reconsiders the traversals of those that are to run, where it is time to."""
         if self._kinds != ("mc",):  # which is what the plans are to begin with
             for unit in chosen:
                 runs = self._runs[unit]
-                if runs % REVIEW == 0 or (runs < REVIEW and not runs & (runs - 1)):
-                    self._review(unit, now_ns)
+                if runs >= self._due[unit]:
+                    self._review(unit)
+                    self._due[unit] += min(max(runs // 2, 1), REVIEW)
+                if runs < EARLY or runs % LOOK == 0:
+                    self._look(unit, now_ns)
                 self._runs[unit] += 1
-        return chosen
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         plan = super().decide(now_ns, worker)
@@ -105,41 +128,64 @@ class ApplicationAtATime(RoundRobin):
         calls, work = self.view.calls, self.view.work_ns
         return sum([calls[b] for b in boxes]), sum([work[b] for b in boxes])
 
-    def _review(self, unit: int, now_ns: int) -> None:
-        """Works out the traversal anew; estimates may have moved since."""
-        self.work.scanned += len(self.units.units[unit])
-        orders = {kind: TRAVERSALS[kind](self.view, unit) for kind in self._kinds}
-        if len(orders) > 1:
-            self._measuring = True
-            if self.call_ns is not None:
-                self._watch(unit, orders, self.call_ns, now_ns)
-        kind = self._evidence[unit].choice if len(orders) > 1 else self._kinds[0]
-        limit, fraction = self.params.train or None, self.params.fraction
-        steps = tuple(Step(b, limit, fraction) for b in orders[kind])
-        self._plans[unit] = Plan(steps, superbox=True)
+    def _review(self, unit: int) -> None:
+        """Works out the traversals anew; estimates may have moved since."""
+        view, superbox = self.view, self.superboxes[unit]
+        self.work.scanned += len(superbox.boxes)
+        orders = {kind: TRAVERSALS[kind](view, superbox) for kind in self._kinds}
+        self._orders[unit] = orders
+        if len(orders) > 1 and self.call_ns is not None:
+            # One more tuple at an input, another one each time: what that adds to a run.
+            inputs = self._inputs[unit]
+            held = {b: float(view.pending[b]) for b in superbox.boxes}
+            more = dict(held)
+            more[inputs[self._runs[unit] % len(inputs)]] += 1.0
+            marginal_ns = self._evidence[unit].marginal_ns
+            rates = self._rates(unit)
+            for kind, order in orders.items():
+                self.work.evaluated += 2
+                run, longer = (
+                    foresee(view, superbox, order, self.call_ns, queue, rates)
+                    for queue in (held, more)
+                )
+                added = longer.length_ns - run.length_ns
+                known = marginal_ns[kind] or added
+                marginal_ns[kind] = known + (added - known) * NEWEST
+        self._choose(unit)
 
-    def _watch(
-        self, unit: int, orders: dict[str, tuple[int, ...]], call_ns: float, now_ns: int
-    ) -> None:
+    def _look(self, unit: int, now_ns: int) -> None:
         """Adds what the queues show now to the evidence, under either traversal."""
-        view = self.view
-        boxes = self.units.units[unit]
-        held = {b: float(view.pending[b]) for b in boxes}
+        if len(self._kinds) == 1:
+            return
+        self._measuring = True
+        if self.call_ns is None:
+            return
+        view, superbox, inputs = self.view, self.superboxes[unit], self._inputs[unit]
+        held = {b: float(view.pending[b]) for b in superbox.boxes}
         own = sum(held.values())
-        # One more tuple at an input, another one each time: what that adds is the marginal load.
-        inputs = self._inputs[unit]
-        more = dict(held)
-        more[inputs[self._runs[unit] % len(inputs)]] += 1.0
+        waited_ns = sum([now_ns * view.pending[b] - view.arrival_sum_ns[b] for b in superbox.boxes])
         arrived = sum([view.tuples_in[b] for b in inputs])
-        time_ns, runs, entered = self._last[unit]
-        self._last[unit] = (now_ns, self._runs[unit], arrived)
+        time_ns, entered = self._last[unit]
+        self._last[unit] = (now_ns, arrived)
         evidence = self._evidence[unit]
-        evidence.passed(now_ns - time_ns, self._runs[unit] - runs, arrived - entered)
+        evidence.passed(now_ns - time_ns, arrived - entered)
+        rates = self._rates(unit)
         seen = {}
-        for kind, order in orders.items():
-            self.work.evaluated += 2
-            run = foresee(view, unit, order, call_ns, held)
-            longer = foresee(view, unit, order, call_ns, more)
-            seen[kind] = (run, longer.length_ns - run.length_ns)
-        elsewhere = sum(view.pending) - own
-        evidence.add(seen, own, elsewhere)
+        for kind, order in self._orders[unit].items():
+            self.work.evaluated += 1
+            seen[kind] = foresee(view, superbox, order, self.call_ns, held, rates)
+        evidence.add(seen, own, float(waited_ns), sum(view.pending) - own)
+        self._choose(unit)
+
+    def _rates(self, unit: int) -> dict[int, float]:
+        """Tuples per ns that arrive at each input of a superbox."""
+        entered = {b: self.view.tuples_in[b] for b in self._inputs[unit]}
+        each = self._evidence[unit].rate_per_ns / max(sum(entered.values()), 1)
+        return {b: n * each for b, n in entered.items()}
+
+    def _choose(self, unit: int) -> None:
+        kind = self._evidence[unit].choice if len(self._kinds) > 1 else self._kinds[0]
+        order = self._orders[unit][kind]
+        if self._planned[unit] is not order:
+            self._planned[unit] = order
+            self._plans[unit] = Plan(tuple(self.step(b) for b in order), superbox=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from daybreak.report.figures import COLOURS, save_figure
+from daybreak.report.overload import overload_json
 from daybreak.report.text import count, duration, number
 from daybreak.runtime.report import PERCENTILES, RunReport, Summary
 
@@ -95,11 +96,12 @@ def as_json(report: RunReport) -> dict[str, Any]:
         "overall": _summary_json(report.overall()),
         "classes": {n: _summary_json(s) for n, s in report.by_class().items()},
         "queries": {
-            name: {**_summary_json(summary), "staleness": float(stale)}
-            for (name, summary), stale in zip(
-                report.by_query().items(), report.staleness, strict=True
+            name: {**_summary_json(summary), "staleness": float(stale), "dropped": dropped}
+            for (name, summary), stale, dropped in zip(
+                report.by_query().items(), report.staleness, report.dropped, strict=True
             )
         },
+        "overload": overload_json(report),
         "time_ns": {
             "total": report.spent.total_ns,
             "work": report.spent.work_ns,

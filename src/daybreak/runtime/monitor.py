@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ from daybreak.runtime.report import (
     RunReport,
     TimeSpent,
 )
+from daybreak.runtime.shedding import work_ahead_ns
 from daybreak.runtime.staleness import Stale
 from daybreak.runtime.state import SystemState
 
@@ -48,6 +50,14 @@ class Monitor:
         self.next_sample_ns = 0
         self._sampled_ns: list[int] = []
         self._backlog: list[NDArray[np.int64]] = []
+        self._done_ns: list[int] = []
+        self._offered_ns: list[float] = []
+        self._shed_ns: list[float] = []
+        #: Expected work on a tuple at each box, and the estimates it was worked out from.
+        self._ahead_ns: NDArray[np.float64] = np.empty(0)
+        self._ahead_for: tuple[list[float], list[float]] = ([], [])
+        #: By input box, where any were.
+        self._dropped: Counter[int] = Counter()
         self._weighed_ns = array("q")
         self._held_bytes = array("q")
         self._box_class: NDArray[np.int64] = np.empty(0, np.int64)
@@ -86,19 +96,36 @@ class Monitor:
         """Results of one job left together: the first of their tuples had waited since then."""
         self._stale.append((query, since_ns, until_ns))
 
-    def sample(self, now_ns: int, state: SystemState) -> None:
-        """Records the backlog per class, at most once per sampling period."""
+    def dropped(self, box: int, tuples: int) -> None:
+        """So many tuples were dropped at an input box (load shedding)."""
+        self._dropped[box] += tuples
+
+    def sample(self, now_ns: int, state: SystemState, offered_ns: float | None = None) -> None:
+        """Records the backlog, at most once per sampling period.
+
+        ``offered_ns`` is the work of all tuples that have come in so far, dropped or not; left
+        out, it is taken to be what was done, is queued or was dropped, without calls under way.
+        """
         if self._box_class_for != state.query_class:
             # A shared box counts in the highest class it serves.
             self._box_class_for = list(state.query_class)
             self._box_class = np.array(
                 [min(state.query_class[q] for q in qs) for qs in self.network.box_queries]
             )
-        backlog = np.bincount(
-            self._box_class, weights=state.pending, minlength=len(self.network.classes)
-        )
+        if self._ahead_for != (state.cost_ns, state.selectivity):
+            self._ahead_for = (list(state.cost_ns), list(state.selectivity))
+            self._ahead_ns = np.array(work_ahead_ns(state))
+        pending = np.array(state.pending, dtype=np.float64)
+        classes = len(self.network.classes)
+        backlog = np.bincount(self._box_class, weights=pending, minlength=classes)
         self._sampled_ns.append(now_ns)
         self._backlog.append(backlog.astype(np.int64))
+        self._done_ns.append(sum(state.work_ns))
+        shed_ns = sum([n * self._ahead_ns[b] for b, n in self._dropped.items()])
+        if offered_ns is None:
+            offered_ns = self._done_ns[-1] + float(pending @ self._ahead_ns) + shed_ns
+        self._offered_ns.append(offered_ns)
+        self._shed_ns.append(shed_ns)
         self.next_sample_ns = now_ns - now_ns % self._sample_every_ns + self._sample_every_ns
 
     def weighed(self, now_ns: int, held_bytes: int) -> None:
@@ -122,15 +149,13 @@ class Monitor:
             "departure_ns": _joined(self._departures),
             "tuples": _joined(self._tuples),
         }
-        backlog = {"at_ns": np.array(self._sampled_ns, dtype=np.int64)}
-        pending = np.array(self._backlog, np.int64).reshape(-1, len(self.network.classes))
-        for c, declared in enumerate(self.network.classes):
-            backlog[declared.name] = pending[:, c]
+        backlog = self._waiting().columns([c.name for c in self.network.classes])
         for columns in (self._arrivals, self._departures, self._tuples):
             for column in columns:
                 del column[:]
-        self._sampled_ns.clear()
-        self._backlog.clear()
+        for samples in (self._sampled_ns, self._backlog, self._done_ns, self._offered_ns):
+            samples.clear()
+        self._shed_ns.clear()
         of, since_ns, until_ns = np.array(self._stale, np.int64).reshape(-1, 3).T
         stale = {
             "query": pa.DictionaryArray.from_arrays(pa.array(of.astype(np.int32)), names),
@@ -144,11 +169,26 @@ class Monitor:
             BACKLOG_FILE: pa.table(backlog),
         }
 
+    def _waiting(self) -> Backlog:
+        """The samples since the last ``take``."""
+        return Backlog(
+            at_ns=np.array(self._sampled_ns, dtype=np.int64),
+            pending=np.array(self._backlog, np.int64).reshape(-1, len(self.network.classes)),
+            done_ns=np.array(self._done_ns, dtype=np.float64),
+            offered_ns=np.array(self._offered_ns, dtype=np.float64),
+            shed_ns=np.array(self._shed_ns, dtype=np.float64),
+        )
+
     def report(
-        self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
+        self,
+        state: SystemState,
+        end_ns: int,
+        threads: int,
+        manifest: Mapping[str, Any],
+        offered_ns: float | None = None,
     ) -> RunReport:
         """Freezes the run; ``threads`` is how many shared the time that was spent."""
-        self.sample(end_ns, state)
+        self.sample(end_ns, state, offered_ns)
         counts = [len(a) for a in self._arrivals]
         answers = any(self._tuples)
         return replace(
@@ -160,10 +200,7 @@ class Monitor:
                 tuples=_joined(self._tuples) if answers else np.ones(sum(counts), np.int64),
             ),
             stale=Stale.of(self._stale) if answers else None,
-            backlog=Backlog(
-                at_ns=np.array(self._sampled_ns, dtype=np.int64),
-                pending=np.array(self._backlog, dtype=np.int64),
-            ),
+            backlog=self._waiting(),
             memory=Memory(
                 at_ns=np.array(self._weighed_ns, dtype=np.int64),
                 held_bytes=np.array(self._held_bytes, dtype=np.int64),
@@ -196,7 +233,12 @@ class Monitor:
             weights=tuple(state.query_weight),
             spent=spent,
             outputs=Outputs(nothing.astype(np.int32), nothing, nothing, nothing),
-            backlog=Backlog(nothing, nothing.reshape(0, len(self.network.classes))),
+            backlog=Backlog(
+                nothing, nothing.reshape(0, len(self.network.classes)), *[np.empty(0)] * 3
+            ),
+            dropped=tuple(
+                sum([self._dropped[b] for b in boxes]) for boxes in self.network.query_boxes
+            ),
             boxes={
                 "box": [b.name for b in self.network.boxes],
                 "calls": list(state.calls),

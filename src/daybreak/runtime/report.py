@@ -52,6 +52,16 @@ class Backlog:
     at_ns: NDArray[np.int64]
     #: One row per sample, one column per class.
     pending: NDArray[np.int64]
+    #: So far: work that was done, that had come in, and that was saved by dropping tuples.
+    done_ns: NDArray[np.float64]
+    offered_ns: NDArray[np.float64]
+    shed_ns: NDArray[np.float64]
+
+    def columns(self, classes: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """As it is stored."""
+        work = {"done": self.done_ns, "offered": self.offered_ns, "shed": self.shed_ns}
+        waiting = {name: self.pending[:, c] for c, name in enumerate(classes)}
+        return {"at_ns": self.at_ns, **{f"work.{k}_ns": v for k, v in work.items()}, **waiting}
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,8 @@ class RunReport:
     backlog: Backlog
     #: Counters per box, as columns.
     boxes: Mapping[str, Sequence[Any]]
+    #: Tuples of each query that were dropped at its inputs (load shedding).
+    dropped: tuple[int, ...]
     #: Only where it was asked for.
     memory: Memory | None = None
     #: Only where results do not say it: on Spark, where an output is an answer, yes or no.
@@ -243,10 +255,7 @@ class RunReport:
             }
         )
         pq.write_table(outputs, folder / OUTPUTS_FILE)
-        backlog = {"at_ns": self.backlog.at_ns}
-        for c, name in enumerate(self.classes):
-            backlog[name] = self.backlog.pending[:, c]
-        pq.write_table(pa.table(backlog), folder / BACKLOG_FILE)
+        pq.write_table(pa.table(self.backlog.columns(self.classes)), folder / BACKLOG_FILE)
         if self.stale is not None:
             names = pa.array(self.queries, pa.string())
             of = pa.DictionaryArray.from_arrays(pa.array(self.stale.query), names)
@@ -276,6 +285,7 @@ class RunReport:
         return folder
 
     def _as_json(self) -> dict[str, Any]:
+        by_query = (self.queries, self.query_class, self.weights, self.dropped, self.qos)
         return {
             "format": FORMAT,
             "manifest": dict(self.manifest),
@@ -284,10 +294,9 @@ class RunReport:
                 for n, p in zip(self.classes, self.priorities, strict=True)
             ],
             "queries": [
-                {"name": n, "class": self.classes[c], "qos": g.points if g else None, "weight": w}
-                for n, c, g, w in zip(
-                    self.queries, self.query_class, self.qos, self.weights, strict=True
-                )
+                {"name": n, "class": self.classes[c], "weight": w, "dropped": d}
+                | {"qos": qos.points if qos else None}
+                for n, c, w, d, qos in zip(*by_query, strict=True)
             ],
             "spent": asdict(self.spent),
         }
@@ -348,7 +357,11 @@ class RunReport:
             backlog=Backlog(
                 at_ns=backlog["at_ns"].to_numpy(),
                 pending=np.column_stack([backlog[n].to_numpy() for n in classes]),
+                done_ns=_column(backlog, "work.done_ns"),
+                offered_ns=_column(backlog, "work.offered_ns"),
+                shed_ns=_column(backlog, "work.shed_ns"),
             ),
+            dropped=tuple(q.get("dropped", 0) for q in data["queries"]),
             boxes=boxes.to_pydict(),
         )
 
@@ -382,6 +395,14 @@ def _query_index(table: Any, queries: Sequence[str]) -> NDArray[np.int32]:
     codes = [list(queries).index(name) for name in column.dictionary.to_pylist()]
     found: NDArray[np.int32] = np.array(codes, dtype=np.int32)[column.indices.to_numpy()]
     return found
+
+
+def _column(table: Any, name: str) -> NDArray[np.float64]:
+    """A column of figures; NaN where the report is from before it was recorded."""
+    if name not in table.column_names:
+        return np.full(len(table), np.nan)
+    figures: NDArray[np.float64] = table[name].to_numpy().astype(np.float64)
+    return figures
 
 
 def summarise(

@@ -25,6 +25,7 @@ from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
+from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.pipes import Pipes
 from daybreak.simulation.randomness import random_for
 
@@ -102,6 +103,7 @@ class VirtualExecutor:
         self._alone = workers == 1 and lists
         self._pipes = Pipes(state, monitor, overheads, self._arrivals, self._lucks, self._lucky)
         self._simple = [self._next_box(b) for b in range(len(network.boxes))]
+        self.offered = OfferedWork(state, schedule)
 
     def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
         job = self._jobs[worker]
@@ -159,7 +161,7 @@ class VirtualExecutor:
     def _deliver(self, until_ns: int, loop: Loop) -> None:
         """Queues every arrival up to this instant."""
         if until_ns >= self._monitor.next_sample_ns:
-            self._monitor.sample(until_ns, self._state)
+            self._monitor.sample(until_ns, self._state, self.offered.until(until_ns))
         state, stream_boxes = self._state, self._network.stream_boxes
         pending, head, total = state.pending, state.head_ns, state.arrival_sum_ns
         queues, lucky, arrived = self._arrivals, self._lucky, loop.arrived

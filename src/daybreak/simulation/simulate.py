@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
+from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
@@ -17,6 +20,7 @@ from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.memory import WeighingExecutor
+from daybreak.simulation.shedding import SheddingExecutor
 from daybreak.version import __version__
 
 NO_OVERHEADS = Overheads()
@@ -31,17 +35,27 @@ def simulate(
     workers: int = 1,
     seed: int = 1,
     memory: bool = False,
+    shedding: SheddingParams | None = None,
     about: dict[str, Any] | None = None,
 ) -> RunReport:
     """Runs until every arrival has been worked off; the same seed gives the same run.
 
-    ``memory`` also records the bytes held in queues over time.
+    ``memory`` also records the bytes held in queues over time; ``shedding`` lets tuples be
+    dropped at the inputs under overload.
     """
+    if memory and shedding:
+        raise ConfigError("simulate", "memory and shedding together", "ask for one of them")
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
-    kind = WeighingExecutor if memory else VirtualExecutor
-    executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
+    executor: VirtualExecutor
+    if shedding:
+        executor = SheddingExecutor(
+            state, schedule, monitor, overheads, workers=workers, seed=seed, shedding=shedding
+        )
+    else:
+        kind = WeighingExecutor if memory else VirtualExecutor
+        executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
     with _collector_paused():
         Loop(state, policy, executor, seed).run()
     manifest = {
@@ -51,9 +65,11 @@ def simulate(
         "parameters": dict(policy.settings()),
         "seed": seed,
         "arrivals": len(schedule),
+        **({"shedding": asdict(shedding)} if shedding else {}),
         **(about or {}),
     }
-    return monitor.report(state, executor.now_ns, workers, manifest)
+    end_ns = executor.now_ns
+    return monitor.report(state, end_ns, workers, manifest, executor.offered.until(end_ns))
 
 
 @contextmanager

@@ -7,9 +7,12 @@ from daybreak.experiments.aurora.both import BEYOND
 from daybreak.experiments.aurora.buckets import BUCKETS
 from daybreak.experiments.aurora.comparing import COMPARING
 from daybreak.experiments.aurora.examples import EXAMPLES
+from daybreak.experiments.aurora.overlap import OVERLAPPING
 from daybreak.experiments.aurora.overload import OVERLOAD
 from daybreak.experiments.aurora.schedules import SCHEDULING
+from daybreak.experiments.aurora.shedding import SHEDDING
 from daybreak.experiments.aurora.traversal import TRAVERSING
+from daybreak.experiments.aurora.windows import WINDOWED
 from daybreak.experiments.core import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -21,4 +24,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *BUCKETS,
     *OVERLOAD,
     *BEYOND,
+    *WINDOWED,
+    *OVERLAPPING,
+    *SHEDDING,
 )

@@ -14,6 +14,7 @@ from daybreak.model import Arrivals, Box, Network, Overheads, QoSGraph, Query, S
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.fixed_priority import slack_ns
 from daybreak.policies.registry import make_policy_with
+from daybreak.policies.superboxes import applications
 from daybreak.policies.traversals import memory_rate, min_cost, min_latency, min_memory
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
@@ -75,8 +76,9 @@ def crossover() -> Fraction:
     """The p/o at which MC and ML have the same mean output latency on Figure 3.5's tree."""
     network = figure_3_5()
     view: View = SystemState(network)
+    (tree,) = applications(network)
     sums = [
-        divmod(int(traverse(traversal(view, 0), network).outputs.departure_ns.sum()), P_NS)
+        divmod(int(traverse(traversal(view, tree), network).outputs.departure_ns.sum()), P_NS)
         for traversal in (min_cost, min_latency)
     ]
     (p_mc, o_mc), (p_ml, o_ml) = sums
@@ -86,7 +88,7 @@ def crossover() -> Fraction:
 def _stepping(number: str, kind: str, order: str, total: str, mean: str, each: str) -> Outcome:
     network = figure_3_5()
     view: View = SystemState(network)
-    traversal = (min_cost if kind == "MC" else min_latency)(view, 0)
+    traversal = (min_cost if kind == "MC" else min_latency)(view, applications(network)[0])
     report = traverse(traversal, network)
     names = " ".join(network.boxes[b].name for b in traversal)
     latencies = np.sort(report.outputs.departure_ns)
@@ -148,8 +150,9 @@ def table_3_3(_context: Context) -> Outcome:
     )
     view: View = SystemState(network)
     rates = {b.name: memory_rate(view, i) for i, b in enumerate(network.boxes)}
-    order = " ".join(network.boxes[b].name for b in min_memory(view, 0))
-    left = sum(traverse(min_memory(view, 0), network).boxes["pending"])
+    traversal = min_memory(view, applications(network)[0])
+    order = " ".join(network.boxes[b].name for b in traversal)
+    left = sum(traverse(traversal, network).boxes["pending"])
     text = "b1 0.05, b2 0.3, b3 0.5, b4 0, b5 0.2, b6 0.4"
     ours = ", ".join(f"{b} {rate:.3g}" for b, rate in rates.items())
     printed = "b3 b2 b1 b6 b1 b2 b5 b3 b2 b1 b4 b2 b1"
