@@ -16,9 +16,9 @@ def test_utility_is_interpolated_and_constant_after_the_last_point() -> None:
     ]  # fmt: skip
 
 
-def test_gradient_is_the_loss_per_ns_on_the_segment_that_begins_there() -> None:
-    losses = [GRAPH.gradient(x * S) * S for x in (0, 0.5, 1, 1.5, 2, 3, 3.9, 4, 9)]
-    assert losses == pytest.approx([0, 0, 0.5, 0.5, 0, 0.5, 0.5, 0, 0])
+def test_slope_is_the_loss_per_ns_on_the_piece_that_ends_there() -> None:
+    losses = [GRAPH.slope_slack(x * S)[0] * S for x in (0, 0.5, 1, 1.5, 2, 3, 3.9, 4, 9)]
+    assert losses == pytest.approx([0, 0, 0, 0.5, 0.5, 0, 0.5, 0.5, 0])
 
 
 def test_critical_points_are_where_the_graph_begins_to_drop_faster() -> None:
@@ -27,8 +27,10 @@ def test_critical_points_are_where_the_graph_begins_to_drop_faster() -> None:
 
 
 def test_slack_is_the_distance_to_the_next_critical_point_or_infinite() -> None:
-    assert [GRAPH.slack_ns(x * S) for x in (0, 1, 2, 3)] == [S, 0, S, 0]
-    assert GRAPH.slack_ns(3 * S + 1) == math.inf
+    slacks = [GRAPH.slope_slack(x * S)[1] for x in (0, 0.75, 1, 2, 2.5)]
+    assert slacks == [S, S / 4, 2 * S, S, S / 2]
+    # Without time to spare it is late (section 4.5).
+    assert [GRAPH.slope_slack(x)[1] for x in (3 * S, 3 * S + 1)] == [math.inf] * 2
 
 
 def test_a_graph_that_never_drops_has_no_deadline() -> None:

@@ -1,10 +1,10 @@
-"""The calendar queue against an exact scan."""
+"""The calendar queues, each against an exact scan."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.calendar import CalendarQueue
+from daybreak.policies.calendar import Agenda, CalendarQueue, RankedLists
 
 ITEMS = 12
 PRIORITY = st.one_of(
@@ -49,3 +49,52 @@ def test_any_magnitude_has_a_bucket(priority: float) -> None:
     calendar = CalendarQueue(2)
     calendar.put(1, priority)
     assert calendar.best() == 1
+
+
+@given(
+    events=st.lists(
+        st.tuples(
+            st.integers(0, ITEMS - 1),
+            st.one_of(st.none(), st.integers(0, 5000)),
+            st.integers(0, 400),
+        )
+    ),
+    ahead_ns=st.sampled_from([1, 100, 1000, 100_000]),
+)
+def test_an_agenda_gives_what_has_fallen_due_and_nothing_else(
+    events: list[tuple[int, int | None, int]], ahead_ns: int
+) -> None:
+    """Items are put ahead or taken out, time goes on by leaps that may be longer than a year."""
+    agenda = Agenda(ITEMS, ahead_ns)
+    held: dict[int, int] = {}
+    now = 0
+    for item, ahead, step in events:
+        if ahead is None:
+            agenda.remove(item)
+            held.pop(item, None)
+        else:
+            agenda.put(item, now + ahead)
+            held[item] = now + ahead
+        now += step
+        due = {i for i, at in held.items() if at <= now}
+        assert set(agenda.due(now)) == due
+        held = {i: at for i, at in held.items() if i not in due}
+        assert len(agenda) == len(held)
+
+
+@given(st.lists(st.tuples(st.integers(0, ITEMS - 1), st.integers(-1, 6))))
+def test_ranked_lists_give_the_highest_bucket_first_in_order_of_entry(
+    events: list[tuple[int, int]],
+) -> None:
+    lists, held = RankedLists(ITEMS), dict[int, tuple[int, int]]()
+    for turn, (item, at) in enumerate(events):
+        if at < 0:
+            lists.remove(item)
+            held.pop(item, None)
+        else:
+            lists.enter(item, at)
+            if held.get(item, (-1, 0))[0] != at:
+                held[item] = (at, turn)
+    expected = sorted(held, key=lambda i: (-held[i][0], held[i][1]))
+    assert [lists.pop() for _ in range(len(lists))] == [(i, held[i][0]) for i in expected]
+    assert lists.first() == -1

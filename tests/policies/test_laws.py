@@ -22,6 +22,13 @@ VARIANTS: dict[str, Callable[[], BasePolicy]] = {
     "round-robin by query": lambda: make_policy_with("round-robin", level="query", train=3),
     "fcfs by query": lambda: make_policy_with("fcfs", level="query"),
     "fixed-priority, lists of 2": lambda: make_policy_with("fixed-priority", schedule_size=2),
+    "fixed-priority-push, trains of 2": lambda: make_policy_with("fixed-priority-push", train=2),
+    "slope-slack by query": lambda: make_policy_with("slope-slack", level="query"),
+    "slope-slack, literal": lambda: make_policy_with("slope-slack", ect="literal", train=3),
+    "slope-slack-push, lists of 1": lambda: make_policy_with("slope-slack-push", schedule_size=1),
+    "bucketing by query": lambda: make_policy_with("bucketing", level="query", partitions=3),
+    "bucketing, one bucket": lambda: make_policy_with("bucketing", partitions=1),
+    "bucketing-push, half queues": lambda: make_policy_with("bucketing-push", fraction=0.5),
     **{
         f"aaat, {kind}": partial(make_policy_with, "aaat", traversal=kind)
         for kind in ("mc", "ml", "mm")

@@ -8,10 +8,11 @@ latencies from which it begins to drop; the first of them is the deadline.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +23,30 @@ NS_PER_S = 1_000_000_000
 Floats = NDArray[np.float64]
 
 
+class Stretch(NamedTuple):
+    """One straight piece of a graph: latencies above the last piece's end, up to its own."""
+
+    end_ns: float
+    loss_per_ns: float
+    #: The first critical point not before its end; infinite when all are past.
+    critical_ns: float
+
+
 @dataclass(frozen=True, slots=True)
 class QoSGraph:
-    """Points of (latency in seconds, utility), checked on construction."""
+    """Points of (latency in seconds, utility), checked on construction.
+
+    A latency at which two pieces meet belongs to the first of them, and a critical point is
+    ahead only while there is time to spare (section 4.5: a box without slack is late).
+    """
 
     points: tuple[tuple[float, float], ...]
     #: Latencies (ns) from which the utility begins to drop.
     critical_ns: tuple[int, ...] = field(init=False)
+    #: The graph from latency 0 on, piece by piece; the last piece has no end.
+    stretches: tuple[Stretch, ...] = field(init=False, repr=False)
     _latency_ns: tuple[int, ...] = field(init=False, repr=False)
-    #: Utility lost per ns on the segment that begins at each point; 0 after the last.
-    _loss_per_ns: tuple[float, ...] = field(init=False, repr=False)
+    _ends_ns: tuple[float, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check(self.points)
@@ -46,8 +61,14 @@ class QoSGraph:
         critical = [
             latency_ns[i] for i, loss in enumerate(losses) if loss > (losses[i - 1] if i else 0.0)
         ]
+        ends = (*latency_ns[1:], math.inf)
+        stretches = [
+            Stretch(end, loss, next((c for c in critical if c >= end), math.inf))
+            for end, loss in zip(ends, losses, strict=True)
+        ]
         object.__setattr__(self, "_latency_ns", latency_ns)
-        object.__setattr__(self, "_loss_per_ns", tuple(losses))
+        object.__setattr__(self, "_ends_ns", ends)
+        object.__setattr__(self, "stretches", tuple(stretches))
         object.__setattr__(self, "critical_ns", tuple(critical))
 
     @classmethod
@@ -68,20 +89,17 @@ class QoSGraph:
 
     def worth(self, latency_ns: float) -> float:
         """The same for one result."""
-        i = bisect_right(self._latency_ns, latency_ns) - 1
-        if i < 0:
-            return 1.0
-        return self.points[i][1] - self._loss_per_ns[i] * (latency_ns - self._latency_ns[i])
+        at = bisect_left(self._ends_ns, latency_ns)
+        loss = self.stretches[at].loss_per_ns * (latency_ns - self._latency_ns[at])
+        return self.points[at][1] - max(0.0, loss)
 
-    def gradient(self, latency_ns: float) -> float:
-        """Utility lost per ns of further delay at this latency (eq. 4.1, positive)."""
-        segment = bisect_right(self._latency_ns, latency_ns) - 1
-        return self._loss_per_ns[segment] if segment >= 0 else 0.0
-
-    def slack_ns(self, latency_ns: float) -> float:
-        """Distance to the nearest critical point still ahead; infinite when all are past."""
-        ahead = bisect_left(self.critical_ns, latency_ns)
-        return self.critical_ns[ahead] - latency_ns if ahead < len(self.critical_ns) else math.inf
+    def slope_slack(self, latency_ns: float) -> tuple[float, float]:
+        """Utility lost per ns of further delay (eq. 4.1), and ns to the next critical point."""
+        at = bisect_left(self._ends_ns, latency_ns)
+        _, loss, critical = self.stretches[at]
+        if critical <= latency_ns:
+            critical = self.stretches[at + 1].critical_ns
+        return loss, critical - latency_ns
 
 
 def _check(points: tuple[tuple[float, float], ...]) -> None:

@@ -1,65 +1,155 @@
-"""A calendar queue: constant-time priorities by bucket sort (Brown 1988; fas-mcq-paper 4.5).
+"""Calendar queues: constant-time priorities by bucket sort (Brown 1988; fas-mcq-paper 4.5,
+aurora-thesis 4.4.2.1).
 
-Each bucket holds one class of priorities, a fixed ratio wide, so that the same buckets serve
-rates of any magnitude. Which buckets hold something is one integer, a bit each: the best one is
-its highest bit. Within a bucket the best item is looked for, hence the answer is exact, and the
-same as a heap's; with buckets narrower than the spread of priorities there are few to look at.
+All are multi-lists (``Lists``): items in numbered buckets, within a bucket in order of entry.
+``RankedLists`` also know which buckets hold something, as one integer, a bit each: the best one
+is its highest bit. ``CalendarQueue`` puts rates into such buckets, ``Agenda`` puts instants into
+the days of a year.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import log2
 
 #: Octaves below and above 1 that have buckets of their own; beyond, priorities share the last.
 OCTAVES = 64
+#: Items per day of an agenda, as a power of two: few to look through, and not a list for each.
+PER_DAY_BITS = 3
 
 
-class CalendarQueue:
-    """Items 0, 1, 2, ... with a priority >= 0 each; the highest first, ties by item."""
+class Lists:
+    """Items 0, 1, 2, ..., each in one numbered bucket or in none."""
 
-    def __init__(self, items: int, buckets_per_octave: int = 16) -> None:
-        self._per_octave = buckets_per_octave
-        self._shift = OCTAVES * buckets_per_octave + 1
-        self._last = 2 * self._shift
-        self._buckets: list[dict[int, float]] = [{} for _ in range(self._last + 1)]
-        self._filled = 0
+    def __init__(self, items: int) -> None:
+        self._buckets: dict[int, dict[int, float]] = {}
         #: The bucket each item is in, -1 for none.
         self._at = [-1] * items
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(b) for b in self._buckets)
+        return self._count
 
     def __contains__(self, item: int) -> bool:
         return self._at[item] >= 0
 
-    def put(self, item: int, priority: float) -> None:
-        """Inserts the item, or gives it another priority."""
-        at = int(log2(priority) * self._per_octave) + self._shift if priority > 0 else 0
-        at = min(max(at, 0), self._last)
+    def enter(self, item: int, at: int, key: float = 0.0) -> None:
+        """Puts the item into a bucket; one that is there already keeps its place in it."""
         held = self._at[item]
         if held != at:
             if held >= 0:
                 self.remove(item)
             self._at[item] = at
-            self._filled |= 1 << at
-        self._buckets[at][item] = priority
+            self._count += 1
+            if at not in self._buckets:
+                self._buckets[at] = self._bucket()
+        self._buckets[at][item] = key
+
+    def _bucket(self) -> dict[int, float]:
+        return {}
 
     def remove(self, item: int) -> None:
         """Takes the item out if it is there."""
         at = self._at[item]
-        if at < 0:
-            return
-        bucket = self._buckets[at]
-        del bucket[item]
-        self._at[item] = -1
-        if not bucket:
+        if at >= 0:
+            del self._buckets[at][item]
+            self._at[item] = -1
+            self._count -= 1
+
+
+class RankedLists(Lists):
+    """Lists in which buckets of higher numbers come first."""
+
+    def __init__(self, items: int) -> None:
+        super().__init__(items)
+        self._filled = 0
+
+    def enter(self, item: int, at: int, key: float = 0.0) -> None:
+        super().enter(item, at, key)
+        self._filled |= 1 << at
+
+    def remove(self, item: int) -> None:
+        at = self._at[item]
+        super().remove(item)
+        if at >= 0 and not self._buckets[at]:
             self._filled ^= 1 << at
+
+    def _bucket(self) -> dict[int, float]:
+        # Ordered: the first of a plain dict costs the more to find the more went before it.
+        return OrderedDict()
+
+    def first(self) -> int:
+        """The number of the highest bucket that holds something; -1 if none does."""
+        return self._filled.bit_length() - 1
+
+    def pop(self) -> tuple[int, int]:
+        """Takes out the first item of the highest bucket; (item, bucket)."""
+        at = self.first()
+        item = next(iter(self._buckets[at]))
+        self.remove(item)
+        return item, at
+
+
+class CalendarQueue(RankedLists):
+    """Items with a priority >= 0 each; the highest first, ties by item.
+
+    Each bucket holds one class of priorities, a fixed ratio wide, so that the same buckets serve
+    rates of any magnitude. Within a bucket the best item is looked for, hence the answer is
+    exact, and the same as a heap's; with buckets narrower than the spread of priorities there
+    are few to look at.
+    """
+
+    def __init__(self, items: int, buckets_per_octave: int = 16) -> None:
+        super().__init__(items)
+        self._per_octave = buckets_per_octave
+        self._shift = OCTAVES * buckets_per_octave + 1
+        self._last = 2 * self._shift
+
+    def put(self, item: int, priority: float) -> None:
+        """Inserts the item, or gives it another priority."""
+        at = int(log2(priority) * self._per_octave) + self._shift if priority > 0 else 0
+        self.enter(item, min(max(at, 0), self._last), priority)
 
     def best(self) -> int | None:
         """The item of the highest priority, which stays; None if there is none."""
         if not self._filled:
             return None
-        bucket = self._buckets[self._filled.bit_length() - 1]
+        bucket = self._buckets[self.first()]
         if len(bucket) == 1:
             return next(iter(bucket))
         return min(bucket, key=lambda item: (-bucket[item], item))
+
+
+class Agenda(Lists):
+    """Items that fall due at an instant each; asked at instants that never go back.
+
+    A year is about as long as items are put ahead, and has a day for every few of them: finding
+    what is due takes constant time per item, amortised, however many there are.
+    """
+
+    def __init__(self, items: int, ahead_ns: float) -> None:
+        super().__init__(items)
+        self._days = 1 << max(4, items.bit_length() - PER_DAY_BITS)
+        self._day_ns = max(1, int(ahead_ns) // self._days)
+        self._today = 0
+
+    def put(self, item: int, due_ns: int) -> None:
+        """Inserts the item, or lets it fall due at another instant; what is past is due now."""
+        day = max(due_ns // self._day_ns, self._today)
+        self.enter(item, day % self._days, due_ns)
+
+    def due(self, now_ns: int) -> list[int]:
+        """Takes out what has fallen due, day by day."""
+        yesterday, self._today = self._today, now_ns // self._day_ns
+        found: list[int] = []
+        if not self._count:
+            return found
+        buckets, days = self._buckets, self._days
+        # After more than a year every day comes up once.
+        for day in range(max(yesterday, self._today - days + 1), self._today + 1):
+            bucket = buckets.get(day % days)
+            if bucket:
+                found.extend([item for item, due_ns in bucket.items() if due_ns <= now_ns])
+        for item in found:
+            self.remove(item)
+        return found

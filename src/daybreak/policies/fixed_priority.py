@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import Any, ClassVar
 
 from daybreak.policies.base import Change, View, Work
-from daybreak.policies.listed import ListPolicy
+from daybreak.policies.listed import ListPolicy, PathParams
 
 
 class FixedPriority(ListPolicy):
@@ -43,6 +44,16 @@ class FixedPriority(ListPolicy):
         self._rank_of = [0] * len(keys)
         for rank, key in enumerate(sorted(keys)):
             self._rank_of[key[2]] = rank
+
+
+class FixedPriorityPush(FixedPriority):
+    """FixedPriorityPushThrough: input boxes in that order, each run through to the output."""
+
+    name = "fixed-priority-push"
+    summary = "fixed-priority among input boxes, tuples pushed through to the output"
+    on_spark = False  # a query is one box there: the same as fixed-priority
+    Params: ClassVar[type[Any]] = PathParams
+    list_size = 10
 
 
 def slack_ns(view: View, box: int, query: int) -> float:

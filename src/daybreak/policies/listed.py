@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyQueries, ReadySuperboxes
+from daybreak.policies.ready import ReadyBoxes, ReadyPaths, ReadyQueries, ReadySuperboxes
 
-Level = Literal["box", "query"]
+Level = Literal["box", "query", "path"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,13 @@ class ListParams:
             raise ConfigError("policy", f"fraction {self.fraction}", "give a fraction in (0, 1]")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathParams(ListParams):
+    """Input boxes are what is chosen among: push-through (aurora-thesis 4.5)."""
+
+    level: Literal["path"] = "path"
+
+
 class ListPolicy(BasePolicy):
     """Orders what is ready; subclasses implement ``order``."""
 
@@ -55,10 +63,7 @@ class ListPolicy(BasePolicy):
         self.units = self.choose_units(view)
         # Not a method of ours between the executor and the set: this is told of every tuple.
         self.__dict__["on_arrival"] = self.units.arrived
-        self._plans = [
-            Plan(tuple(self.step(b) for b in boxes), superbox=not by_box)
-            for boxes in self.units.units
-        ]
+        self._plans = [self._plan(boxes) for boxes in self.units.units]
         self._steps = [plan.steps[0] for plan in self._plans]
         size = self.params.schedule_size
         self._size = self.list_size if size is None else size
@@ -68,7 +73,16 @@ class ListPolicy(BasePolicy):
 
     def choose_units(self, view: View) -> ReadyBoxes | ReadySuperboxes:
         """What to choose among; called once."""
+        if self.params.level == "path":
+            return ReadyPaths(view)
         return ReadyBoxes(view) if self.params.level == "box" else ReadyQueries(view)
+
+    def _plan(self, boxes: Sequence[int]) -> Plan:
+        steps = [self.step(b) for b in boxes]
+        if self.params.level == "path":
+            # Only the input box takes a train: what it lets through goes all the way.
+            steps[1:] = [Step(b) for b in boxes[1:]]
+        return Plan(tuple(steps), superbox=self.params.level != "box")
 
     def step(self, box: int) -> Step:
         """One call of a box, with the train it takes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from daybreak.model.network import Network
 from daybreak.policies.base import Plan, View
 from daybreak.policies.superboxes import Superbox, applications
 
@@ -41,6 +42,9 @@ class ReadyBoxes:
                 # Fed and emptied again within the same list.
                 ready.discard(box)
 
+    def touched(self, plan: Plan) -> set[int]:
+        return {step[0] for step in plan.steps}
+
 
 class ReadySuperboxes:
     """Every superbox is a unit; those that share boxes never run at the same time."""
@@ -66,20 +70,20 @@ class ReadySuperboxes:
                 self.ready.add(unit)
 
     def taken(self, plan: Plan) -> None:
-        self.ready -= self._touched(plan)
+        self.ready -= self.touched(plan)
 
     def boarded(self, box: int) -> None:
         self.ready.difference_update(self.units_of[box])
 
     def released(self, plan: Plan) -> None:
         pending = self._view.pending
-        for unit in self._touched(plan):
+        for unit in self.touched(plan):
             if any(pending[b] for b in self.units[unit]) and self._free(unit):
                 self.ready.add(unit)
             else:
                 self.ready.discard(unit)
 
-    def _touched(self, plan: Plan) -> set[int]:
+    def touched(self, plan: Plan) -> set[int]:
         """The units that share a box with the plan; a traversal may name a box many times."""
         return {unit for box in {step[0] for step in plan.steps} for unit in self.units_of[box]}
 
@@ -93,3 +97,44 @@ class ReadyQueries(ReadySuperboxes):
 
     def __init__(self, view: View) -> None:
         super().__init__(view, applications(view.network))
+
+
+class ReadyPaths(ReadySuperboxes):
+    """Push-through: an input box and all boxes downstream of it, ready while the input box is.
+
+    A path run in flow order leaves nothing queued downstream (aurora-thesis 4.5).
+    """
+
+    def __init__(self, view: View) -> None:
+        paths = all_paths(view.network)
+        self._starts = {path[0]: unit for unit, path in enumerate(paths)}
+        super().__init__(view, [Superbox(view.network, path) for path in paths])
+
+    def arrived(self, box: int, count: int, now_ns: int) -> None:
+        unit = self._starts.get(box)
+        if unit is not None and unit not in self.ready and self._free(unit):
+            self.ready.add(unit)
+
+    def released(self, plan: Plan) -> None:
+        pending = self._view.pending
+        for unit in self.touched(plan):
+            if pending[self.units[unit][0]] and self._free(unit):
+                self.ready.add(unit)
+            else:
+                self.ready.discard(unit)
+
+
+def all_paths(network: Network) -> list[tuple[int, ...]]:
+    """Of each input box: itself and the boxes downstream of it, in flow order."""
+    place = [0] * len(network.boxes)
+    for at, box in enumerate(network.topological):
+        place[box] = at
+    paths = []
+    for first in network.input_boxes:
+        reached, further = {first}, [first]
+        while further:
+            fresh = [d for d in network.downstream[further.pop()] if d not in reached]
+            reached.update(fresh)
+            further.extend(fresh)
+        paths.append(tuple(sorted(reached, key=place.__getitem__)))
+    return paths

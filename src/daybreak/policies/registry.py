@@ -11,13 +11,15 @@ from daybreak.policies.abd import AdaptiveBroadcastDisk
 from daybreak.policies.ambd import AffinityBroadcastDisks
 from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.bucketing import Bucketing, BucketingPush
 from daybreak.policies.chosen_superboxes import ChosenSuperboxes
+from daybreak.policies.clearing import Clearing
 from daybreak.policies.cqc import ContinuousQueryClass
 from daybreak.policies.drawn import BoxesDrawn, QueriesDrawn
 from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fcfs import FirstComeFirstServed
-from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.fixed_priority import FixedPriority, FixedPriorityPush
 from daybreak.policies.highest_rate import HighestRate, WeightedHighestRate
 from daybreak.policies.in_turn import BoxesInTurn, ProportionalInTurn, QueriesInTurn
 from daybreak.policies.lottery import Lottery
@@ -26,6 +28,7 @@ from daybreak.policies.mbd_qos import QosBroadcastDisks
 from daybreak.policies.per_class import SplitThreads, ThreadPerClass
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
+from daybreak.policies.slope_slack import SlopeSlack, SlopeSlackPush
 from daybreak.policies.stride import Stride
 from daybreak.policies.superbox import ApplicationAtATime
 
@@ -40,6 +43,12 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     ThreadPerBox,
     FirstComeFirstServed,
     FixedPriority,
+    FixedPriorityPush,
+    SlopeSlack,
+    SlopeSlackPush,
+    Bucketing,
+    BucketingPush,
+    Clearing,
     Stride,
     Lottery,
     RateBased,

@@ -30,7 +30,8 @@ def box_priority(view: View, box: int, now_ns: int) -> Priority:
         qos = network.queries[q].qos
         if qos is not None:
             latency_ns = age_ns + sum([view.cost_ns[k] for k in network.down_path(box, q)])
-            best = max(best, (qos.gradient(latency_ns), -qos.slack_ns(latency_ns)))
+            slope, slack_ns = qos.slope_slack(latency_ns)
+            best = max(best, (slope, -slack_ns))
     return best
 
 
@@ -93,7 +94,8 @@ class OwnGraphs:
                 arrived_ns += view.arrival_sum_ns[b]
                 ahead_ns += n * work_ns
         latency_ns = now_ns - arrived_ns / held + ahead_ns
-        return graph.gradient(latency_ns), -graph.slack_ns(latency_ns)
+        slope, slack_ns = graph.slope_slack(latency_ns)
+        return slope, -slack_ns
 
 
 def _work_ns(view: View, superbox: Superbox) -> list[tuple[int, float]]:

@@ -83,6 +83,7 @@ class Monitor:
         effort.scanned += work.scanned
         effort.compared += work.compared
         effort.evaluated += work.evaluated
+        effort.queued += work.queued
         effort.buckets += work.buckets
 
     def left(self, query: int, arrivals: Sequence[int], departures: Sequence[int]) -> None:
