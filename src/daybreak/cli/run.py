@@ -23,7 +23,8 @@ from daybreak.report.text import table
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.run import Prepared, Run
+    from daybreak.spark.prepared import Prepared
+from daybreak.spark.run import Run
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]

@@ -54,7 +54,9 @@ def cuts(segments: Iterable[Segment], to_free_bytes: int) -> dict[str, Cursor]:
 
 
 def blocks(run: Run, query: int) -> bool:
-    """Whether a query rather slows the sources down than loses rows."""
+    """Whether a query rather slows the sources down than loses rows; windows always do."""
+    if run.executor.queries[query].checked.windowing is not None:
+        return True
     declared = run.prepared.specs[run.executor.queries[query].name].on_full
     if declared is not None:
         return declared == "block"
