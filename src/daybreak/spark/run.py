@@ -458,10 +458,12 @@ class Run:
         if self._report is not None:
             return self._report
         self._end_threads()
-        self.house.finish()
-        self._report = RunReport.load(self.rundir.record)
-        self.log.close()
-        self.rundir.close()
+        try:
+            self.house.finish()
+            self._report = RunReport.load(self.rundir.record)
+        finally:  # also where there is no room for a report
+            self.log.close()
+            self.rundir.close()
         return self._report
 
     def report(self) -> RunReport:
