@@ -190,7 +190,8 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
         (source / "2.json").write_bytes(garbage(random.Random(seed), lines))
         run.drain()
         assert not run.failures
-        assert readings(run, "all")[-1] == 19
+        # What garbage happens to be well formed is a row like any other.
+        assert set(range(20)) <= set(readings(run, "all"))
     kept = pq.read_table(tmp_path / "run/dead/readings", partitioning=None)
     assert set(bad) <= set(kept["record"].to_pylist())
     report = RunReport.load(tmp_path / "run/record")
