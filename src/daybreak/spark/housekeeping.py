@@ -16,7 +16,7 @@ from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
-from daybreak.spark.logspace import LEAVE, relieve
+from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import Sink
@@ -106,11 +106,11 @@ class Housekeeping:
         """Removes segments that every query has passed, and makes room if the log is full."""
         run, most = self._run, self._run.limits.log_max_bytes
         self.remove_passed()
-        over = run.store.held_bytes() - most
+        over = unread_bytes(run) - most
         if over > 0:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()
-        run.room.full = run.store.held_bytes() > most
+        run.room.full = unread_bytes(run) > most
         if self.shedding is not None:
             self.shedding.tidy(loop)
         for tick in run.time.silences(time.time_ns()):
