@@ -275,7 +275,7 @@ class Operations:
             loop.switch(fresh, 1, time.time_ns())
             run.monitor.tell_of_results(fresh)
             run.policy = fresh  # type: ignore[assignment]
-            run.monitor.tell_of_results(fresh)  # type: ignore[arg-type]
+            run.monitor.tell_of_results(fresh)
 
         self._ask(make, what="registered", subject=spec.name, value=start)
 
