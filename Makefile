@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test java check lock reproduce clean
+.PHONY: help run test java check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -32,6 +32,12 @@ check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 
 reproduce: $(VENV)/.ready  ## every experiment of the source texts; rewrites docs/results
 	$(BIN)/daybreak reproduce --all --docs docs/results
+
+soak: java $(VENV)/.ready  ## 100 kills, a full disk, ten steady minutes
+	$(BIN)/python benchmarks/soak.py
+
+cluster-test: java $(VENV)/.ready  ## a master and two workers here, one of them killed
+	$(BIN)/python benchmarks/cluster_test.py
 
 lock: $(VENV)/.ready  ## resolve requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/pip install --quiet uv

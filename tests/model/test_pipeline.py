@@ -159,6 +159,7 @@ KEYS = st.sampled_from(
         "weight", "sql", "sink", "box", "from", "chain", "inputs", "cost_us", "selectivity",
         "arrivals", "process", "rate_per_s", "burst", "phases", "factor", "duration_s",
         "readings", "fire", "format", "path", "priority", "overheads", "load", "workers", "x",
+        "limits", "log", "max_bytes", "retries", "retry_s", "job_timeout_s", "on_full",
     ]
 )  # fmt: skip
 LEAVES = st.one_of(

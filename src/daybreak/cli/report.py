@@ -11,7 +11,7 @@ from daybreak.cli.console import console, print_json
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.overload import dropped_table, overload_lines
-from daybreak.report.run import as_json, class_table, plot_run, query_table, time_table
+from daybreak.report.run import as_json, class_table, loss_lines, plot_run, query_table, time_table
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
 
@@ -48,5 +48,7 @@ def report(
     to.print(table(time_table(found)))
     for line in overload_lines(found):
         to.print(line)
+    for line in loss_lines(found):
+        to.print(line, markup=False, highlight=False)
     if can_draw():
         to.print(f"picture: {plot_run(found, png or run / 'report.png')}")

@@ -18,13 +18,14 @@ from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.run import as_json as report_as_json
-from daybreak.report.run import class_table, plot_run, query_table, time_table
+from daybreak.report.run import class_table, loss_lines, plot_run, query_table, time_table
 from daybreak.report.text import table
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
     from daybreak.spark.check import CheckedQuery
-    from daybreak.spark.run import Prepared, Run
+    from daybreak.spark.prepared import Prepared
+    from daybreak.spark.run import Run
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]
@@ -95,6 +96,8 @@ def run(
         to = error_console()
         if running.recovered.delivered:
             to.print(f"recovered {len(running.recovered.delivered)} committed results")
+        for name in running.forgotten:
+            to.print(f"query {name} is no longer declared: its place in the streams is forgotten")
         drained = _draining(running) if until_end else None
         watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
         watch.until(
@@ -123,6 +126,8 @@ def run(
         if rows:
             kept = running.late.folder / name
             error_console().print(f"query {name}: {rows} rows were late, kept in {kept}")
+    for line in loss_lines(report):
+        error_console().print(line, markup=False, highlight=False)
     for name, why in running.failures.items():
         error_console().print(f"query {name} failed and was parked: {why}", style="red")
     if running.failures:

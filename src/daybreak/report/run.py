@@ -67,6 +67,23 @@ def time_table(report: RunReport) -> Rows:
     return rows
 
 
+def loss_lines(report: RunReport) -> list[str]:
+    """What did not become an answer, each in a line: given up, malformed, no longer recorded."""
+    about = report.manifest
+    lines = [
+        f"query {query}: {rows} rows were given up ({why})"
+        for query, losses in about.get("lost", {}).items()
+        for why, rows in losses.items()
+    ]
+    lines += [
+        f"stream {stream}: {records} malformed records were kept aside"
+        for stream, records in about.get("dead_letters", {}).items()
+    ]
+    if about.get("record_parts_dropped"):
+        lines.append("the oldest part of the record made room for the newest")
+    return lines
+
+
 def comparison_table(reports: Mapping[str, RunReport]) -> Rows:
     """Several runs of the same workload side by side."""
     first = next(iter(reports.values()))

@@ -112,8 +112,8 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
     timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
     context.addJobTag(tag)
     timer.start()
+    runner = run.trial_runner()
     try:
-        runner = run.trial_runner()
         runner.trial(runnable, tables)  # the first time Spark compiles
         began = time.perf_counter_ns()
         runner.trial(runnable, tables)
@@ -125,6 +125,7 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
             "correct it",
         ) from error
     finally:
+        runner.close()
         timer.cancel()
         context.removeJobTag(tag)
 

@@ -33,8 +33,10 @@ from daybreak.spark.generator import generator_schema
 from daybreak.spark.ingest import stream_schema
 from daybreak.spark.jobs import Function
 from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
-from daybreak.spark.run import Prepared, Run
+from daybreak.spark.prepared import Prepared
+from daybreak.spark.run import Run
 from daybreak.spark.session import local_session
+from daybreak.spark.shedding import MakeShedder
 from daybreak.spark.sinks import Callback
 from daybreak.spark.windows.check import event_times
 from daybreak.spark.windows.shared import Views
@@ -241,12 +243,14 @@ class App:
         reset: Sequence[str] = (),
         rider_bound_s: float = 0.1,
         limits: Limits | None = None,
+        shedder: MakeShedder | None = None,
     ) -> Run:
         """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
 
         Filters of one class over one stream run together while that delays the query the policy
         asked for by at most ``rider_bound_s``; 0 lets every query run by itself. ``limits``
         says how far things may go before it gives way; left out: those of the pipeline.
+        ``shedder`` makes what decides on tuples to drop under overload; left out: none is.
         """
         return Run(
             self.check(policy),
@@ -256,6 +260,7 @@ class App:
             reset=tuple(reset),
             rider_bound_s=rider_bound_s,
             limits=limits or self.limits,
+            shedder=shedder,
         )
 
     def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:

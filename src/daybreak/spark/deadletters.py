@@ -40,7 +40,9 @@ def parted(table: pa.Table) -> tuple[pa.Table, list[str]]:
     rows = table.drop_columns([MALFORMED])
     if texts.null_count == len(texts):
         return rows, []
-    return rows.filter(pc.is_null(texts)), texts.drop_null().to_pylist()
+    # Spark passes on what it read: bytes that need not be UTF-8.
+    bad = texts.drop_null().cast(pa.binary()).to_pylist()
+    return rows.filter(pc.is_null(texts)), [text.decode(errors="replace") for text in bad]
 
 
 class DeadLetters:

@@ -10,18 +10,17 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
 
 from daybreak.model.limits import Limits
-from daybreak.policies.base import Change, Plan, Step, Work
+from daybreak.policies.base import Plan, Step, Work
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
 from daybreak.spark.compositor import Compositor
+from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.logspace import prefix
@@ -32,49 +31,6 @@ from daybreak.spark.workers import Done, Group, JobTimeout, Order, Ticket, Worke
 
 #: How long the loop sleeps when nothing happens; stopping, tidying and retries wait for it.
 TICK_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrived:
-    segment: Segment
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    worker: int
-    order: Order
-    ran: Done
-    failure: Exception | None
-    cost_ns: int
-
-
-#: What an operator wants done on the loop's thread, between two decisions.
-Make = Callable[[Loop], Change | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An operator's change, or only a question."""
-
-    make: Make | None
-    #: Whether nothing waited and nothing ran at that moment.
-    done: Future[bool]
-
-
-_Event = _Arrived | _Ended | _Asked | Tick
-
-
-class Hooks(NamedTuple):
-    """What the executor needs done by others."""
-
-    #: Makes a worker's runner, its jobs tagged as told; called on the worker's thread.
-    new_runner: Callable[[str], JobRunner]
-    #: Ends the jobs of a tag.
-    cancel: Callable[[str], None]
-    #: Called every sampling period, on the loop's thread.
-    tidy: Callable[[Loop], None]
-    #: Moves a query past so many tuples of each stream for ever, with the reason.
-    give_up: Callable[[Runnable, Mapping[str, int], str], None]
 
 
 class SparkExecutor:
@@ -106,17 +62,19 @@ class SparkExecutor:
         self.queries: list[Runnable] = list(queries)
         self.standings = [Standing() for _ in queries]
         self._inboxes = [Inbox() for _ in queries]
+        #: Tuples that came to each query so far.
+        self.arrived = [0] * len(queries)
         #: Boxes that policies must leave alone though no plan of theirs runs them: riders, and
         #: queries that are held (paused, parked, waiting for a retry).
         self.riding: set[int] = set()
         self._held: set[int] = set()
         self._in_job: set[int] = set()
-        self._after_job: dict[int, list[_Asked]] = {}
+        self._after_job: dict[int, list[Asked]] = {}
         self.compositor = Compositor(state, self.queries, bound_ns=round(rider_bound_s * 1e9))
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
             self._subscribe(b, query, inboxes[query.name])
-        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._threads = Workers(
             self.workers, hooks.new_runner, self._run_group, self._tell_end, limits.job_timeout_s
@@ -126,7 +84,7 @@ class SparkExecutor:
 
     def on_segment(self, segment: Segment) -> None:
         """A segment is durable: its tuples are pending from now on."""
-        self._events.put(_Arrived(segment))
+        self._events.put(Arrived(segment))
 
     def on_tick(self, tick: Tick) -> None:
         """A stream's watermark was raised without a row."""
@@ -137,7 +95,7 @@ class SparkExecutor:
 
         It tells whether the system was quiet then: all that arrived before is answered.
         """
-        asked = _Asked(make, Future())
+        asked = Asked(make, Future())
         self._events.put(asked)
         return asked.done
 
@@ -203,6 +161,8 @@ class SparkExecutor:
         Not while a job of the query is under way. Returns how many were given up.
         """
         inbox = self._inboxes[box]
+        if isinstance(inbox, WindowInbox):
+            return 0  # a window without some of its rows would be wrong, not late
         count = prefix([(w.stream, w.tuples) for w in inbox.waiting], needed)
         taken = inbox.take(count)
         streams = {w.stream for w in taken}
@@ -219,14 +179,14 @@ class SparkExecutor:
             loop.policy.on_ride(box, 0, self.now_ns)
         return count
 
-    def skip_failed(self, box: int, loop: Loop) -> int:
-        """Gives up the tuples a query failed on when it was last tried."""
-        left, needed = self.standings[box].failed_on, dict[str, int]()
+    def skip_oldest(self, box: int, count: int, why: str, loop: Loop) -> int:
+        """Gives up so many of a query's oldest tuples; not while a job of it is under way."""
+        left, needed = count, dict[str, int]()
         for item in self._inboxes[box].waiting:
             part = min(left, item.tuples)
             needed[item.stream] = needed.get(item.stream, 0) + part
             left -= part
-        return self.skip(box, needed, "skipped", loop)
+        return self.skip(box, needed, why, loop)
 
     def in_job(self, box: int) -> bool:
         return box in self._in_job
@@ -237,6 +197,7 @@ class SparkExecutor:
             self.queries.append(query)
             self.standings.append(Standing())
             self._inboxes.append(Inbox())
+            self.arrived.append(0)
         else:
             self.forget(box)
             self.queries[box] = query
@@ -264,7 +225,7 @@ class SparkExecutor:
         answer: Future[bool] = Future()
 
         def when_free(loop: Loop) -> None:
-            asked = _Asked(make, answer)
+            asked = Asked(make, answer)
             if box in self._in_job:
                 self._after_job.setdefault(box, []).append(asked)
             else:
@@ -307,7 +268,7 @@ class SparkExecutor:
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
         try:
-            event: _Event | None = self._events.get(timeout=TICK_S)
+            event: Event | None = self._events.get(timeout=TICK_S)
         except queue.Empty:
             event = None
         began = time.perf_counter_ns()
@@ -321,17 +282,17 @@ class SparkExecutor:
             return self._busy > 0
         return True
 
-    def _handle(self, event: _Event, loop: Loop) -> None:
-        if isinstance(event, _Arrived):
+    def _handle(self, event: Event, loop: Loop) -> None:
+        if isinstance(event, Arrived):
             self._arrived(event.segment, loop)
-        elif isinstance(event, _Ended):
+        elif isinstance(event, Ended):
             self._ended(event, loop)
         elif isinstance(event, Tick):
             self._ticked(event, loop)
         else:
             self._answer(event, loop)
 
-    def _answer(self, asked: _Asked, loop: Loop) -> None:
+    def _answer(self, asked: Asked, loop: Loop) -> None:
         try:
             change = None if asked.make is None else asked.make(loop)
             if change is not None:
@@ -348,6 +309,7 @@ class SparkExecutor:
         self.next_seq[segment.stream] = segment.seq + 1
         self.books.arrived(segment)
         for b in self._readers.get(segment.stream, ()):
+            self.arrived[b] += segment.rows
             self._pending(b, self._inboxes[b].arrive(segment), loop)
 
     def _pending(self, box: int, came: int, loop: Loop) -> None:
@@ -362,7 +324,7 @@ class SparkExecutor:
             if isinstance(inbox, WindowInbox):
                 self._pending(b, inbox.tick(tick), loop)
 
-    def _ended(self, event: _Ended, loop: Loop) -> None:
+    def _ended(self, event: Ended, loop: Loop) -> None:
         self._busy -= 1
         rides: list[tuple[int, int]] = []
         asked_ns = event.cost_ns
@@ -446,7 +408,7 @@ class SparkExecutor:
     def _tell_end(
         self, worker: int, order: Order, ran: Done, failure: Exception | None, cost_ns: int
     ) -> None:
-        self._events.put(_Ended(worker, order, ran, failure, cost_ns))
+        self._events.put(Ended(worker, order, ran, failure, cost_ns))
 
     def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> tuple[list[int], Ran]:
         """The whole group as one job; if that fails, the query that was asked by itself."""

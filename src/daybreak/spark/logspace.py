@@ -54,7 +54,9 @@ def cuts(segments: Iterable[Segment], to_free_bytes: int) -> dict[str, Cursor]:
 
 
 def blocks(run: Run, query: int) -> bool:
-    """Whether a query rather slows the sources down than loses rows."""
+    """Whether a query rather slows the sources down than loses rows; windows always do."""
+    if run.executor.queries[query].checked.windowing is not None:
+        return True
     declared = run.prepared.specs[run.executor.queries[query].name].on_full
     if declared is not None:
         return declared == "block"
@@ -62,9 +64,26 @@ def blocks(run: Run, query: int) -> bool:
     return priorities[run.state.query_class[query]] == max(priorities)
 
 
+def unread(run: Run) -> dict[str, list[Segment]]:
+    """The segments that some query has not read to the end, by stream.
+
+    Others are kept for other reasons (the newest may come again), and nobody can make room there.
+    """
+    lows = {stream: run.log.low_water(stream) for stream in run.prepared.streams}
+    return {
+        stream: [s for s in run.store.segments(stream) if s.seq >= low.seq]
+        for stream, low in lows.items()
+        if low is not None
+    }
+
+
+def unread_bytes(run: Run) -> int:
+    return sum(s.bytes for segments in unread(run).values() for s in segments)
+
+
 def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
     """Lets lagging queries that may skip do so. On the loop's thread."""
-    kept = {stream: run.store.segments(stream) for stream in run.prepared.streams}
+    kept = unread(run)
     cut = cuts((s for segments in kept.values() for s in segments), to_free_bytes)
     for q, query in enumerate(run.executor.queries):
         if run.executor.standings[q].state == "dropped" or run.executor.in_job(q):

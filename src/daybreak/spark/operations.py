@@ -130,6 +130,7 @@ class Operations:
             loop.switch(chosen, seed, time.time_ns())
             self._run.monitor.tell_of_results(chosen)
             self._run.policy = chosen
+            self._run.monitor.tell_of_results(chosen)
 
         self._ask(make, what="policy", subject=chosen.name, value=dict(chosen.settings()))
 
@@ -156,7 +157,8 @@ class Operations:
         def make(loop: Loop) -> Change:
             nonlocal skipped
             if skip:
-                skipped = executor.skip_failed(box, loop)
+                failed_on = executor.standings[box].failed_on
+                skipped = executor.skip_oldest(box, failed_on, "skipped", loop)
             self._run.log.set_paused(query, paused=False)
             executor.resume(box, loop)
             return Change("resumed", box)
@@ -275,6 +277,7 @@ class Operations:
             loop.switch(fresh, 1, time.time_ns())
             run.monitor.tell_of_results(fresh)
             run.policy = fresh  # type: ignore[assignment]
+            run.monitor.tell_of_results(fresh)
 
         self._ask(make, what="registered", subject=spec.name, value=start)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +14,11 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
-from daybreak.model.pipeline import QuerySpec, SinkSpec, StreamSpec
+from daybreak.model.pipeline import QuerySpec, SinkSpec
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
@@ -27,7 +26,6 @@ from daybreak.runtime.control import ControlServer
 from daybreak.runtime.live import Live, Snapshot
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import Parts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
@@ -35,22 +33,25 @@ from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commands import handle
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.commitlog import CommitLog, Cursor
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_json
-from daybreak.spark.executor import Hooks, SparkExecutor
+from daybreak.spark.events import Hooks
+from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
+from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.ingest import StreamSource
-from daybreak.spark.jobs import Function, JobRunner, Runnable
-from daybreak.spark.keeper import Keeper, redeliver
-from daybreak.spark.logspace import LEAVE, Room, relieve
+from daybreak.spark.jobs import JobRunner, Runnable
+from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
+from daybreak.spark.prepared import Prepared
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
-from daybreak.spark.sinks import Callback, MemorySink, Sink, make_sink, recover
+from daybreak.spark.shedding import MakeShedder, Shedding
+from daybreak.spark.sinks import MemorySink, recover
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
 from daybreak.spark.windows.inbox import Tick, replayed
@@ -59,50 +60,12 @@ from daybreak.spark.windows.panes import pane_stream
 from daybreak.spark.windows.runner import CLOSED
 from daybreak.spark.windows.times import NEVER
 from daybreak.spark.windows.views import FORMAT as VIEW
-from daybreak.spark.windows.views import ViewSink, box_name
+from daybreak.spark.windows.views import ViewSink
 from daybreak.version import __version__
 
 LIMITS = Limits()
-#: What was recorded goes to disk this often.
-PART_S = 10.0
-COMMITS_KEPT_NS = 60 * 10**9
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A checked application: nothing about it can be wrong any more but the world."""
-
-    name: str
-    spark: SparkSession
-    folder: Path
-    network: Network
-    policy: BasePolicy
-    streams: Mapping[str, StreamSpec]
-    schemas: Mapping[str, StructType]
-    checked: Mapping[str, CheckedQuery]
-    specs: Mapping[str, QuerySpec]
-    functions: Mapping[str, Function]
-    callbacks: Mapping[str, Callback]
-    fingerprints: Mapping[str, str]
-    max_window_us: int
-
-    def sinks(self, staging: Path) -> dict[str, Sink]:
-        return {
-            name: make_sink(
-                name, spec.sink or MEMORY, self.folder, staging,
-                place=spec.place, callback=self.callbacks.get(name),
-            )
-            for name, spec in self.specs.items()
-            if not (spec.sink and spec.sink.format == VIEW)
-        } | self.views(staging)  # fmt: skip
-
-    def views(self, staging: Path) -> dict[str, ViewSink]:
-        """What turns the results of views into streams, by the names of their boxes."""
-        return {
-            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
-            for view, spec in self.streams.items()
-            if spec.format == VIEW and (name := box_name(view)) in self.checked
-        }
+#: How often load shedding looks at rates and backlog.
+SHED_EVERY_S = 0.5
 
 
 class Run:
@@ -118,12 +81,14 @@ class Run:
         reset: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
+        shedder: MakeShedder | None = None,
     ) -> None:
         """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
         self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.limits = limits
+        self._make_shedder = shedder
         self.room = Room()
         self.rates = Rates()
         self.dead = DeadLetters(self.rundir.root / "dead")
@@ -166,14 +131,13 @@ class Run:
         self._start_ns = time.time_ns()
         self.monitor = Monitor(network)
         self.monitor.tell_of_results(self.policy)
-        self._recorder = Recorder()
-        self._parts = Parts(self.rundir.record, self.limits.record_max_bytes)
-        self._taken_s = time.monotonic()
+        self.recorder = Recorder()
+        self.house = Housekeeping(self)
         self._live = Live(self.state, self._start_ns)
         self.cursors = self.log.cursors()
-        self._settler = Settler(self.log, self.sinks)
-        self._stop_threads.append(self._settler.close)
-        books = Books(self.state, self.monitor, self._recorder, self._live, self._start_ns)
+        self.settler = Settler(self.log, self.sinks)
+        self._stop_threads.append(self.settler.close)
+        books = Books(self.state, self.monitor, self.recorder, self._live, self._start_ns)
         self.executor = SparkExecutor(
             self.state,
             books,
@@ -183,13 +147,16 @@ class Run:
             Hooks(
                 self._new_runner,
                 prepared.spark.sparkContext.cancelJobsWithTag,
-                self._tidy,
-                self._give_up,
+                self.house.tidy,
+                self.house.give_up,
             ),
             self.limits,
             rider_bound_s,
         )
         self._tells = True
+        if self._make_shedder is not None:
+            shedder = self._make_shedder(self.state)
+            self.house.shedding = Shedding(self.executor, shedder, SHED_EVERY_S)
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
@@ -201,15 +168,7 @@ class Run:
         self._stop_threads.append(self._end_loop)
         self._stop_threads.append(self.sources.stop)
         self.start_sources()
-        self._keeper = Keeper(
-            [
-                (0.2, self.sources.tend),
-                (0.2, self._redeliver),
-                (0.5, self._measure),
-                (PART_S, self._write_record),
-                (10.0, self._prune),
-            ]
-        )
+        self._keeper = Keeper(self.house.tasks())
         self._stop_threads.append(self._keeper.stop)
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
@@ -247,7 +206,7 @@ class Run:
     def _runner(self, name: str, cursors: dict[tuple[str, str], Cursor]) -> JobRunner:
         prepared = self.prepared
         return JobRunner(
-            prepared.spark, prepared.schemas, self.store, self.log, cursors, self._settler,
+            prepared.spark, prepared.schemas, self.store, self.log, cursors, self.settler,
             self.rundir.scratch / name,
         )  # fmt: skip
 
@@ -355,66 +314,9 @@ class Run:
         except BaseException as error:  # told to whoever waits or stops
             self._failure = error
 
-    def _tidy(self, loop: Loop) -> None:
-        """Removes segments that every query has passed, and makes room if the log is full."""
-        self._remove_passed()
-        over = self.store.held_bytes() - self.limits.log_max_bytes
-        if over > 0:
-            relieve(self, over + round((1 - LEAVE) * self.limits.log_max_bytes), loop)
-            self._remove_passed()
-        self.room.full = self.store.held_bytes() > self.limits.log_max_bytes
-        for tick in self.time.silences(time.time_ns()):
-            self.executor.on_tick(tick)
-        if time.monotonic() - self._taken_s >= PART_S:
-            self._take()
-
-    def _take(self) -> None:
-        """Hands what was recorded to the keeper; on the loop's thread, or after it."""
-        self._taken_s = time.monotonic()
-        self._parts.add({**self.monitor.take(), **self._recorder.take()})
-
-    def _write_record(self) -> None:
-        self._parts.write()
-        self._head().save_head(self.rundir.record)
-
-    def _head(self) -> RunReport:
-        end_ns = time.time_ns() - self._start_ns
-        return self.monitor.head(self.state, end_ns, self.executor.workers + 1, self._manifest())
-
-    def _prune(self) -> None:
-        """Forgets commits that are over and done with."""
-        self.log.prune(time.time_ns() - COMMITS_KEPT_NS)
-        self.log.checkpoint()
-
-    def _remove_passed(self) -> None:
-        now_ns = time.time_ns()
-        for stream in self.prepared.streams:
-            unread = Cursor(self.executor.next_seq.get(stream, 0), 0)
-            low = self.log.low_water(stream) or unread
-            self.store.remove_below(stream, self.time.retained(stream, low, now_ns))
-        for stream in self.time.derived:
-            low = self.log.low_water(stream) or self.store.end(stream)
-            self.store.remove_below(stream, low)
-
-    def _give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
-        moves = []
-        for stream, rows in lost.items():
-            old = self.cursors[query.name, stream]
-            new = self.store.after(stream, old, rows)
-            moves.append((CursorMove(query.name, stream, old, new), rows))
-        self.log.give_up(why, moves)
-        for move, _ in moves:
-            self.cursors[move.query, move.stream] = move.new
-
-    def _measure(self) -> None:
-        self.rates.note(self.executor.books.arrived_rows)
-
     def trial_runner(self) -> JobRunner:
-        """Runs queries that are not registered, for their cost."""
+        """Runs queries that are not registered, for their cost; to be closed."""
         return self._runner("trial", {})
-
-    def _redeliver(self) -> None:
-        redeliver(self.executor, self.log, self.sinks, self._settler)
 
     # What a user does
 
@@ -513,10 +415,10 @@ class Run:
         """Raises if a source or the scheduler itself has died."""
         if self._failure is not None:
             raise self._failure
-        if self._settler.failure is not None:
+        if self.settler.failure is not None:
             raise ConfigError(
                 self.prepared.name,
-                f"results cannot be made durable: {self._settler.failure}",
+                f"results cannot be made durable: {self.settler.failure}",
                 "see to the disk and start again; nothing is lost",
             )
         self.sources.check()
@@ -556,14 +458,12 @@ class Run:
         if self._report is not None:
             return self._report
         self._end_threads()
-        head = self._head()
-        self.monitor.sample(head.spent.wall_ns, self.state)
-        self._take()
-        self._parts.write()
-        head.save_head(self.rundir.record)
-        self._report = RunReport.load(self.rundir.record)
-        self.log.close()
-        self.rundir.close()
+        try:
+            self.house.finish()
+            self._report = RunReport.load(self.rundir.record)
+        finally:  # also where there is no room for a report
+            self.log.close()
+            self.rundir.close()
         return self._report
 
     def report(self) -> RunReport:
@@ -583,6 +483,12 @@ class Run:
         if error is None and self._failure is not None:
             raise self._failure
 
+    def head(self) -> RunReport:
+        """The report so far, without its series."""
+        return self.monitor.head(
+            self.state, round(self.elapsed_s * 1e9), self.executor.workers + 1, self._manifest()
+        )
+
     def _manifest(self) -> dict[str, object]:
         policy = self.policy
         return {
@@ -597,7 +503,7 @@ class Run:
             "failures": self.failures,
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},
-            "record_parts_dropped": self._parts.dropped,
+            "record_parts_dropped": self.house.parts.dropped,
             "dead_letters": {s: n for s in self.prepared.streams if (n := self.dead.count(s))},
         }
 

@@ -217,7 +217,7 @@ def test_retained_segments_answer_ad_hoc_queries(spark: SparkSession, tmp_path: 
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, log.segments())
         run.drain()
-        run._remove_passed()
+        run.house.remove_passed()
         assert len(run.store.segments("a")) == len(log.streams["a"])
         assert len(run.store.segments("b")) == 1, "what nobody needs is removed"
         schemas = run.prepared.schemas

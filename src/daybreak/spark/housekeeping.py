@@ -1,0 +1,171 @@
+"""Housekeeping: what must happen now and then, so that nothing grows and nobody is forgotten.
+
+Some of it belongs between two decisions, on the loop's thread (``tidy``); what waits for a disk or
+for Spark has a thread of its own (``Keeper``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.parts import Parts
+from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.jobs import Runnable
+from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
+from daybreak.spark.settle import Settler
+from daybreak.spark.shedding import Shedding
+from daybreak.spark.sinks import Sink
+from daybreak.spark.standing import said
+
+if TYPE_CHECKING:
+    from daybreak.spark.run import Run
+
+#: What was recorded goes to disk this often.
+PART_S = 10.0
+#: Commits are remembered for so long after they were delivered.
+COMMITS_KEPT_NS = 60 * 10**9
+
+
+class Keeper:
+    """Calls each task every so many seconds; a task that fails is called again next time."""
+
+    def __init__(self, tasks: Sequence[tuple[float, Callable[[], None]]]) -> None:
+        self._tasks = tasks
+        #: What the last call of each task that failed said, by its name.
+        self.troubles: dict[str, str] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="daybreak-keeper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = [time.monotonic() + every_s for every_s, _ in self._tasks]
+        while not self._stopping.wait(max(0.0, min(due) - time.monotonic())):
+            for i, (every_s, task) in enumerate(self._tasks):
+                if time.monotonic() < due[i]:
+                    continue
+                try:
+                    task()
+                    self.troubles.pop(task.__name__, None)
+                except Exception as error:  # a full disk, perhaps: it may be well next time
+                    self.troubles[task.__name__] = said(error)
+                due[i] = time.monotonic() + every_s
+
+
+def redeliver(
+    executor: SparkExecutor, log: CommitLog, sinks: Mapping[str, Sink], settler: Settler
+) -> None:
+    """Brings committed results to sinks that would not take them before, in order."""
+    for box, standing in enumerate(executor.standings):
+        if not standing.behind or standing.state != "retrying":
+            continue
+        if executor.now_ns < standing.retry_ns:
+            continue
+        name = executor.queries[box].name
+        failure: Exception | None = None
+        try:
+            for file in log.undelivered():
+                if file.query == name:
+                    sinks[name].deliver(file)  # nothing happens where it was delivered before
+                    settler.add(file)
+        except Exception as error:
+            failure = error
+        executor.delivered(box, failure).result()
+
+
+class Housekeeping:
+    """The chores of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
+        self._taken_s = time.monotonic()
+        self.shedding: Shedding | None = None
+
+    def tasks(self) -> list[tuple[float, Callable[[], None]]]:
+        """What the keeper does, and how often."""
+        return [
+            (0.2, self._run.sources.tend),
+            (0.2, self._redeliver),
+            (0.5, self._measure),
+            (PART_S, self._write_record),
+            (10.0, self._prune),
+        ]
+
+    # On the loop's thread
+
+    def tidy(self, loop: Loop) -> None:
+        """Removes segments that every query has passed, and makes room if the log is full."""
+        run, most = self._run, self._run.limits.log_max_bytes
+        self.remove_passed()
+        over = unread_bytes(run) - most
+        if over > 0:
+            relieve(run, over + round((1 - LEAVE) * most), loop)
+            self.remove_passed()
+        run.room.full = unread_bytes(run) > most
+        if self.shedding is not None:
+            self.shedding.tidy(loop)
+        for tick in run.time.silences(time.time_ns()):
+            run.executor.on_tick(tick)
+        if time.monotonic() - self._taken_s >= PART_S:
+            self._take()
+
+    def remove_passed(self) -> None:
+        run, now_ns = self._run, time.time_ns()
+        for stream in run.prepared.streams:
+            unread = Cursor(run.executor.next_seq.get(stream, 0), 0)
+            low = run.log.low_water(stream) or unread
+            run.store.remove_below(stream, run.time.retained(stream, low, now_ns))
+        for stream in run.time.derived:
+            low = run.log.low_water(stream) or run.store.end(stream)
+            run.store.remove_below(stream, low)
+
+    def give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
+        """Moves a query past so many rows of each stream for ever."""
+        run, moves = self._run, []
+        for stream, rows in lost.items():
+            old = run.cursors[query.name, stream]
+            new = run.store.after(stream, old, rows)
+            moves.append((CursorMove(query.name, stream, old, new), rows))
+        run.log.give_up(why, moves)
+        for move, _ in moves:
+            run.cursors[move.query, move.stream] = move.new
+
+    def _take(self) -> None:
+        """Hands what was recorded to the keeper; on the loop's thread, or after it."""
+        self._taken_s = time.monotonic()
+        self.parts.add({**self._run.monitor.take(), **self._run.recorder.take()})
+
+    # On the keeper's thread, and at the end
+
+    def _redeliver(self) -> None:
+        run = self._run
+        redeliver(run.executor, run.log, run.sinks, run.settler)
+
+    def _measure(self) -> None:
+        self._run.rates.note(self._run.executor.books.arrived_rows)
+
+    def _write_record(self) -> None:
+        self.parts.write()
+        self._run.head().save_head(self._run.rundir.record)
+
+    def _prune(self) -> None:
+        """Forgets commits that are over and done with."""
+        self._run.log.prune(time.time_ns() - COMMITS_KEPT_NS)
+        self._run.log.checkpoint()
+
+    def finish(self) -> None:
+        """Writes the rest of the record; when all threads have ended."""
+        head = self._run.head()
+        self._run.monitor.sample(head.spent.wall_ns, self._run.state)
+        self._take()
+        self.parts.write()
+        head.save_head(self._run.rundir.record)

@@ -1,0 +1,58 @@
+"""A checked application, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from daybreak.model.network import Network
+from daybreak.model.pipeline import QuerySpec, StreamSpec
+from daybreak.policies.base import BasePolicy
+from daybreak.spark.check import CheckedQuery
+from daybreak.spark.declared import MEMORY
+from daybreak.spark.jobs import Function
+from daybreak.spark.sinks import Callback, Sink, make_sink
+from daybreak.spark.windows.views import FORMAT as VIEW
+from daybreak.spark.windows.views import ViewSink, box_name
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked application: nothing about it can be wrong any more but the world."""
+
+    name: str
+    spark: SparkSession
+    folder: Path
+    network: Network
+    policy: BasePolicy
+    streams: Mapping[str, StreamSpec]
+    schemas: Mapping[str, StructType]
+    checked: Mapping[str, CheckedQuery]
+    specs: Mapping[str, QuerySpec]
+    functions: Mapping[str, Function]
+    callbacks: Mapping[str, Callback]
+    fingerprints: Mapping[str, str]
+    #: The longest window that is allowed.
+    max_window_us: int
+
+    def sinks(self, staging: Path) -> dict[str, Sink]:
+        return {
+            name: make_sink(
+                name, spec.sink or MEMORY, self.folder, staging,
+                place=spec.place, callback=self.callbacks.get(name),
+            )
+            for name, spec in self.specs.items()
+            if not (spec.sink and spec.sink.format == VIEW)
+        } | self.views(staging)  # fmt: skip
+
+    def views(self, staging: Path) -> dict[str, ViewSink]:
+        """What turns the results of views into streams, by the names of their boxes."""
+        return {
+            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
+            for view, spec in self.streams.items()
+            if spec.format == VIEW and (name := box_name(view)) in self.checked
+        }
