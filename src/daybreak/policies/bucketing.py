@@ -92,7 +92,9 @@ class Grid:
         if critical == math.inf:
             return row + self.partitions - 1, end
         slack, least_ns = self.slack_bucket(critical - latency_ns)
-        return row + slack, min(end, critical - least_ns)
+        # Without any slack left it is late: the critical point itself is no longer in the bucket.
+        until = critical - least_ns if slack else math.nextafter(critical, 0.0)
+        return row + slack, min(end, until)
 
     def slack_bucket(self, slack_ns: float) -> tuple[int, float]:
         """The bucket of a slack, from 0, and the least slack that is still in it."""
