@@ -302,7 +302,8 @@ class JobRunner:
         if table.num_rows <= FEW_ROWS:
             data: Any = table if table.num_columns else []
             return self._session.createDataFrame(data, schema)
-        path = make_folder(self._scratch) / f"{file_name(name)}.parquet"
+        # Spark takes a name that begins with _ or . for a hidden file, and reads nothing.
+        path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)
         return self._session.read.schema(schema).parquet(str(path))
 

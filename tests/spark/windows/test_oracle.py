@@ -114,11 +114,17 @@ def test_every_policy_emits_each_closed_window_once(
     compare(spark, tmp_path / "run", Log.random(seed), chosen, queries)
 
 
-@pytest.mark.parametrize("panes", [True, False])
+@pytest.mark.parametrize(("panes", "few_rows"), [(True, None), (False, None), (True, 0)])
 def test_every_kind_of_window_query_gives_the_rows_of_the_batch(
-    spark: SparkSession, tmp_path: Path, panes: bool
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    panes: bool,
+    few_rows: int | None,
 ) -> None:
-    """Overlapping windows from panes, and from rows."""
+    """Overlapping windows from panes, and from rows; and with all rows by way of files."""
+    if few_rows is not None:
+        monkeypatch.setattr("daybreak.spark.jobs.FEW_ROWS", few_rows)
     queries = [*WINDOWS, *BANDS, "sliding"] if panes else ["sliding"]
     policy = make_policy_with("stride")
     compare(spark, tmp_path / "run", Log.random(100 + panes), policy, queries, panes=panes)
