@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -224,7 +225,7 @@ tuple pending that gave a row, *answered* is the share of (query, tuple) pairs a
 *scheduling* the share of all threads' time spent on deciding and bookkeeping. A percentile covers
 what was answered; with few answers it says little.
 
-Made by `python benchmarks/mixed.py --docs docs/results`.
+Made by `{shlex.join(["python", "benchmarks/mixed.py", *sys.argv[1:]])}`.
 
 {markdown(rows(found))}
 """

@@ -260,7 +260,7 @@ class _Count:
         newest = np.maximum.accumulate(created)
         at = np.concatenate([[self.from_us], at, [self.to_us]])
         # Before the first row it is as if the newest were of the beginning.
-        newest = np.concatenate([[min(self.from_us, *newest[:1])], newest])
+        newest = np.concatenate([[min([self.from_us, *newest[:1]])], newest])
         age = (at[:-1] + at[1:]) / 2 - newest
         span = np.diff(at)
         return float(np.sum(age * span) / max(1, span.sum()) / 1e6)
