@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import shutil
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -269,6 +272,39 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     settler.close()
     assert isinstance(settler.failure, OSError)
     assert log.undelivered() == [file]
+
+
+def test_a_disk_that_stays_full_does_not_hold_up_the_end(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = make(tmp_path, "parquet")
+    tried = threading.Event()
+
+    def full(_paths: object) -> None:
+        tried.set()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("daybreak.spark.sinks.sync_files", full)
+    settler = Settler(log, {"fire": sink})
+    file = commit(log, sink)
+    sink.deliver(file)
+    settler.add(file)
+    assert tried.wait(30)
+    settler.close()
+    assert settler.failure is None
+    assert log.undelivered() == [file], "the next start delivers it"
+
+
+def test_a_folder_that_a_reader_took_away_is_no_failure(tmp_path: Path, log: CommitLog) -> None:
+    sink = make(tmp_path, "parquet")
+    settler = Settler(log, {"fire": sink})
+    file = commit(log, sink)
+    sink.deliver(file)
+    shutil.rmtree(tmp_path / "out")
+    settler.add(file)
+    settler.close()
+    assert settler.failure is None
+    assert log.undelivered() == []
 
 
 def test_an_orphan_in_a_folder_that_another_query_has_now_is_kept(

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+#: Linux alone has it.
+_SYNCFS: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
 
 def write_durably(path: Path, write: Callable[[BinaryIO], object]) -> int:
     """Makes ``path`` exist whole or not at all, and durably, once this returns; gives its size.
@@ -46,16 +49,18 @@ def sync_files(paths: Iterable[Path]) -> None:
     Linux can sync a whole file system: one wait for hundreds of files. Syncing them one by one
     makes whoever creates files meanwhile wait as often.
     """
-    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if syncfs is None:
+    if _SYNCFS is None:
         for path in paths:
             with suppress(FileNotFoundError):
                 _sync(path, os.fsync)
-            sync_folder(path.parent)
+                sync_folder(path.parent)
         return
-    by_device = {folder.stat().st_dev: folder for folder in {path.parent for path in paths}}
+    by_device: dict[int, Path] = {}
+    for folder in {path.parent for path in paths}:
+        with suppress(FileNotFoundError):
+            by_device[folder.stat().st_dev] = folder
     for folder in by_device.values():
-        _sync(folder, partial(_checked, syncfs))
+        _sync(folder, partial(_checked, _SYNCFS))
 
 
 def _checked(syncfs: Callable[[int], int], handle: int) -> None:

@@ -35,6 +35,7 @@ class Settler:
         self._files: queue.SimpleQueue[CommittedFile | None] = queue.SimpleQueue()
         #: Why it had to give up: the disk did not take what was written.
         self.failure: Exception | None = None
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="settler", daemon=True)
         self._thread.start()
 
@@ -42,6 +43,7 @@ class Settler:
         self._files.put(file)
 
     def close(self) -> None:
+        self._closing.set()
         self._files.put(None)
         self._thread.join()
 
@@ -50,8 +52,9 @@ class Settler:
         while more:
             files, more = self._gather()
             try:
-                while not self._settled(files) and more:
-                    time.sleep(GATHER_S)
+                # A disk that is still full at the end does not hold up the end.
+                while not self._settled(files) and not self._closing.wait(GATHER_S):
+                    pass
             except Exception as error:  # what is not marked is delivered at the next start
                 self.failure = error
                 return
