@@ -29,8 +29,9 @@ from pyspark.sql.types import StructType
 
 from daybreak.spark.composite import quoted
 
-#: Up to about here one thread of the driver is faster than a job on two cores
-#: (benchmarks/without_a_job.py); and it cannot be cancelled, so not much further anyway.
+#: Where a job on two cores begins to be faster than one thread of the driver with ten queries; with
+#: a hundred that is at 128 000 rows already (benchmarks/without_a_job.py), but trains are cut below
+#: that. It cannot be cancelled, so not much further anyway.
 MOST_ROWS = 500_000
 _ZONE = "UTC"
 #: What a piece that is missing, or an expression that fails, comes as.
