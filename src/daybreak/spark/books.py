@@ -38,7 +38,7 @@ class Books:
         self, names: Sequence[str], boxes: list[int], group: Group, ran: Ran, learner: Compositor
     ) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
-        taken, costs = group.taken, learner.costs
+        taken, costs = group.taken, learner.costs_of(boxes[0])
         state, monitor, tuples = self._state, self.monitor, sum(w.tuples for w in taken)
         left_ns = ran.committed_at_ns - self.start_ns
         monitor.work_ns += ran.work_ns
