@@ -33,9 +33,7 @@ from daybreak.spark.sinks import Callback
 
 DISTRICTS = range(12)
 #: McArthur's forest fire danger index, for a drought factor of 7.
-DANGER = (
-    "2 * exp(-0.45 + 0.987 * ln(7) - 0.0345 * humidity + 0.0338 * temperature + 0.0234 * wind)"
-)
+DANGER = "2 * exp(-0.45 + 0.987 * ln(7) - 0.0345 * humidity + 0.0338 * temperature + 0.0234 * wind)"
 #: What the archive signs each reading with, so that nobody can change it unseen.
 SEAL = "sha2(to_json(struct(*)), 256)"
 #: Readings by which the machine's capacity is measured.
