@@ -76,6 +76,8 @@ class SparkExecutor:
             self._subscribe(b, query, inboxes[query.name])
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
+        #: When the loop was last told of events, on the clock of ``perf_counter_ns``.
+        self._told_ns = 0
         self._threads = Workers(
             self.workers, hooks.new_runner, self._run_group, self._tell_end, limits.job_timeout_s
         )
@@ -106,6 +108,19 @@ class SparkExecutor:
     def waiting(self, box: int) -> tuple[int, int]:
         """Tuples that wait for a query, held or not, and when the oldest arrived."""
         return self._inboxes[box].tuples, self._inboxes[box].head_ns
+
+    def waiting_by_stream(self, box: int) -> dict[str, int]:
+        """Tuples that wait for a query, by the stream they came from."""
+        found = dict.fromkeys(self.queries[box].checked.reads, 0)
+        if len(found) == 1:  # nearly all: no need to look at what waits
+            return dict.fromkeys(found, self._inboxes[box].tuples)
+        for item in list(self._inboxes[box].waiting):
+            found[item.stream] = found.get(item.stream, 0) + item.tuples
+        return found
+
+    def underway(self) -> list[tuple[int, Group, float]]:
+        """Workers at work, their present job and for how long (s) they are at it."""
+        return self._threads.underway()
 
     @property
     def failures(self) -> dict[str, str]:
@@ -267,6 +282,8 @@ class SparkExecutor:
 
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
+        if self._told_ns:  # since then the policy has decided, and workers were given work
+            self.books.monitor.scheduling_ns += time.perf_counter_ns() - self._told_ns
         try:
             event: Event | None = self._events.get(timeout=TICK_S)
         except queue.Empty:
@@ -276,7 +293,8 @@ class SparkExecutor:
             self._handle(event, loop)
             event = None if self._events.empty() else self._events.get()
         self._sample(loop)
-        self.books.monitor.scheduling_ns += time.perf_counter_ns() - began
+        self._told_ns = time.perf_counter_ns()
+        self.books.monitor.scheduling_ns += self._told_ns - began
         if self._stopping.is_set():
             loop.idle.clear()  # nobody asks for work any more
             return self._busy > 0
@@ -331,7 +349,7 @@ class SparkExecutor:
         for i, group in enumerate(event.order.groups):
             ran_boxes = event.ran[i][0] if i < len(event.ran) else []
             if ran_boxes:
-                shares = self._account(ran_boxes, group, event.ran[i][1])
+                shares = self._account(ran_boxes, group, event.ran[i][1], event.worker)
                 rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
             for box in group.boxes[len(ran_boxes) :]:
                 self._inboxes[box].put_back(group.taken)
@@ -341,6 +359,7 @@ class SparkExecutor:
         if event.failure is not None:
             failed = event.order.groups[len(event.ran)]
             self._failed(failed.boxes[0], event.failure, sum(w.tuples for w in failed.taken))
+            self.books.failed(event.worker, failed, event.cost_ns, self.now_ns)
         boxes = [box for group in event.order.groups for box in group.boxes]
         self._in_job.difference_update(boxes)
         for box in boxes:
@@ -362,10 +381,10 @@ class SparkExecutor:
         for asked in self._after_job.pop(box, ()):
             self._answer(asked, loop)
 
-    def _account(self, boxes: list[int], group: Group, ran: Ran) -> list[int]:
+    def _account(self, boxes: list[int], group: Group, ran: Ran, worker: int) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
         names = [self.queries[b].name for b in boxes]
-        shares = self.books.job(names, boxes, group, ran, self.compositor)
+        shares = self.books.job(names, boxes, group, ran, self.compositor, worker)
         if len(boxes) == 1:
             self.compositor.alone.discard(boxes[0])
         for box, name in zip(boxes, names, strict=True):
@@ -395,6 +414,7 @@ class SparkExecutor:
         if now < monitor.next_sample_ns:
             return
         monitor.sample(now, self._state)
+        self.books.tick(self.now_ns, self.arrived)
         self._hooks.tidy(loop)
         self._threads.watch(self._hooks.cancel)
         for box, standing in enumerate(self.standings):

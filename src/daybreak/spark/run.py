@@ -23,11 +23,12 @@ from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
-from daybreak.runtime.live import Live, Snapshot
+from daybreak.runtime.history import History
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
+from daybreak.runtime.snapshot import Snapshot
 from daybreak.runtime.state import SystemState
 from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
@@ -52,6 +53,7 @@ from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import MakeShedder, Shedding
 from daybreak.spark.sinks import MemorySink, recover
+from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
 from daybreak.spark.windows.inbox import Tick, replayed
@@ -128,16 +130,16 @@ class Run:
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
         self.state = SystemState(network, workers, rides=True)
-        self._start_ns = time.time_ns()
+        self.start_ns = time.time_ns()
         self.monitor = Monitor(network)
         self.monitor.tell_of_results(self.policy)
         self.recorder = Recorder()
         self.house = Housekeeping(self)
-        self._live = Live(self.state, self._start_ns)
+        self.history = History(self.state, self.start_ns)
         self.cursors = self.log.cursors()
         self.settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self.settler.close)
-        books = Books(self.state, self.monitor, self.recorder, self._live, self._start_ns)
+        books = Books(self.state, self.monitor, self.recorder, self.history, self.start_ns)
         self.executor = SparkExecutor(
             self.state,
             books,
@@ -160,7 +162,7 @@ class Run:
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
-                self._loop.arrived(b, pending, self._start_ns)
+                self._loop.arrived(b, pending, self.start_ns)
         self._hold()
         self._stop_threads.append(self.executor.join)
         self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop", daemon=True)
@@ -386,7 +388,7 @@ class Run:
 
     @property
     def elapsed_s(self) -> float:
-        return (time.time_ns() - self._start_ns) / 1e9
+        return (time.time_ns() - self.start_ns) / 1e9
 
     def rows(self, query: str) -> pa.Table | None:
         """What a query with a memory sink has given so far."""
@@ -398,8 +400,8 @@ class Run:
         return sink.table()
 
     def snapshot(self) -> Snapshot:
-        """The last few seconds."""
-        return self._live.snapshot(time.time_ns())
+        """How it stands, with its last minutes."""
+        return take_snapshot(self)
 
     @property
     def failures(self) -> dict[str, str]:
@@ -495,7 +497,7 @@ class Run:
             "daybreak": __version__,
             "world": "spark",
             "pipeline": self.prepared.name,
-            **policy.told(self._start_ns),
+            **policy.told(self.start_ns),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
