@@ -19,6 +19,7 @@ from daybreak.cli import (
     run,
     schedule,
     simulate,
+    whatif,
 )
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
@@ -43,6 +44,7 @@ app.command("drop")(control.drop)
 app.command("register")(control.register)
 app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
+app.command("whatif")(whatif.whatif)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("schedule")(schedule.schedule)

@@ -121,7 +121,7 @@ def run(
         to.print(f"report: {running.rundir.record}")
         if can_draw():
             to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
-        to.print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
+        to.print(f"next: daybreak whatif {folder} --policy fcfs")
     for name, rows in running.late.counts.items():
         if rows:
             kept = running.late.folder / name

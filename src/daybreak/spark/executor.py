@@ -16,12 +16,12 @@ from math import ceil
 
 from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Work
+from daybreak.runtime.compositing import Compositor
+from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
-from daybreak.spark.compositor import Compositor
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
-from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.logspace import prefix
 from daybreak.spark.segments import Segment
@@ -70,7 +70,7 @@ class SparkExecutor:
         self._held: set[int] = set()
         self._in_job: set[int] = set()
         self._after_job: dict[int, list[Asked]] = {}
-        self.compositor = Compositor(state, self.queries, bound_ns=round(rider_bound_s * 1e9))
+        self.compositor = Compositor(state, self._filters, bound_ns=round(rider_bound_s * 1e9))
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
             self._subscribe(b, query, inboxes[query.name])
@@ -81,6 +81,10 @@ class SparkExecutor:
         self._threads = Workers(
             self.workers, hooks.new_runner, self._run_group, self._tell_end, limits.job_timeout_s
         )
+
+    def _filters(self, box: int) -> str | None:
+        parts = self.queries[box].checked.parts
+        return None if parts is None else parts.stream
 
     # Called from other threads
 

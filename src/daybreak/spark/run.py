@@ -24,6 +24,7 @@ from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.history import History
+from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
@@ -42,7 +43,6 @@ from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
-from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.logspace import Room
@@ -501,6 +501,9 @@ class Run:
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
+            "filters": {n: c.parts.stream for n, c in self.prepared.checked.items() if c.parts},
+            "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
+            "rider_bound_s": self.executor.compositor.bound_ns / 1e9,
             "changes": self.changes,
             "failures": self.failures,
             "lost": self.log.losses(),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from daybreak.model.errors import DaybreakError
 from daybreak.policies.base import Plan
-from daybreak.spark.inbox import Waiting
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.jobs import JobRunner, Ran
 
 #: How long a cancelled job may take to notice.

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import Cursor
 from daybreak.spark.composite import bare_columns, quoted
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.runner import CLOSED, Ranges, WindowQuery

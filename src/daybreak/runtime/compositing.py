@@ -1,4 +1,5 @@
-"""Who runs along: queries that join the job of the one a policy asked for.
+"""Who runs along: queries that join the job of the one a policy asked for. The same on Spark and
+where a run is replayed.
 
 Queries of one class over one stream that are filters, and at the same place of the stream, run
 as one job. Riders join while the delay they add to the query that was asked is expected to stay
@@ -11,15 +12,16 @@ again; a condition that nobody asked for costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from daybreak.runtime.state import SystemState
-from daybreak.spark.composite import MOST
-from daybreak.spark.jobs import Runnable
 
+#: Queries that are compiled together, at most: beyond about 300 conditions the code Spark
+#: generates for one projection exceeds 64 KB.
+MOST = 240
 #: A job cannot be interrupted by a more important one, so none is to take much longer than this.
 #: Much shorter ones would spend their time on being started.
 JOB_BOUND_NS = 250_000_000
@@ -113,27 +115,29 @@ class Compositor:
     def __init__(
         self,
         state: SystemState,
-        queries: Sequence[Runnable],
+        filters: Callable[[int], str | None],
         *,
         bound_ns: int,
     ) -> None:
+        """``filters``: the stream of a box that is a filter and may run along, else None."""
         self.costs = Costs()
         self.trains = Trains()
         #: Boxes that have to run by themselves: a group with them failed.
         self.alone: set[int] = set()
         self._state = state
-        self._queries = queries
-        self._bound_ns = bound_ns
+        self._filters = filters
+        #: How much riders may delay the query that was asked for.
+        self.bound_ns = bound_ns
         self._by_stream: dict[str, list[int]] = {}
-        for b in range(len(queries)):
+        for b in range(len(state.pending)):
             self.adopt(b)
 
     def adopt(self, box: int) -> None:
         """A box is new, or holds another query than before."""
         self.forget(box)
-        parts = self._queries[box].checked.parts
-        if parts is not None:
-            self._by_stream.setdefault(parts.stream, []).append(box)
+        stream = self._filters(box)
+        if stream is not None:
+            self._by_stream.setdefault(stream, []).append(box)
 
     def forget(self, box: int) -> None:
         """A box holds no query any more."""
@@ -152,7 +156,7 @@ class Compositor:
         ahead = [n for b in members if 0 < (n := pending[b]) < mine]
         take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
         # Riders may add the bound, or as much again as the query costs by itself.
-        allowed_ns = max(self._bound_ns, self.costs.solo_ns(take))
+        allowed_ns = max(self.bound_ns, self.costs.solo_ns(take))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
         riders = riders[: int(allowed_ns / max(self.costs.margin_ns(0), 1.0))]
         # A shorter train rather than fewer riders: who stays behind is a job of its own later.
@@ -162,12 +166,12 @@ class Compositor:
 
     def cell(self, asked: int) -> list[int]:
         """The filters that may run along with this one and itself, in a fixed order."""
-        parts = self._queries[asked].checked.parts
-        if parts is None or asked in self.alone or not self._bound_ns:
+        stream = self._filters(asked)
+        if stream is None or asked in self.alone or not self.bound_ns:
             return [asked]
         cls = self._state.query_class
         members = [
-            b for b in self._by_stream[parts.stream] if cls[b] == cls[asked] and b not in self.alone
+            b for b in self._by_stream[stream] if cls[b] == cls[asked] and b not in self.alone
         ]
         first = members.index(asked) // MOST * MOST
         return members[first : first + MOST]
