@@ -72,8 +72,9 @@ def test_the_same_run_is_told_alive_by_socket_and_from_its_record(
         ("class-priority", "low", 10.0, 20.0, "program"),
         ("weight", "a", 1.0, 0.5, "control socket"),
     ]
-    lines = (folder / "record" / "changes.jsonl").read_text().splitlines()
-    assert [json.loads(line)["what"] for line in lines] == ["class-priority", "weight"]
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    audit = [(e["what"], e["by"]) for e in lines if e["event"] == "change"]
+    assert audit == [("class-priority", "program"), ("weight", "control socket")]
 
     ended = snapshot_of_record(folder)
     assert ended.state == "ended"

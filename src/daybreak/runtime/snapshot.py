@@ -225,6 +225,9 @@ class Snapshot:
     changes: tuple[ChangeRow, ...]
     #: What housekeeping could not do lately, by its name.
     troubles: Mapping[str, str]
+    #: What queries have not read yet, and how much that may be; None where it is not recorded.
+    log_bytes: int = 0
+    log_max_bytes: int | None = None
 
     @property
     def last(self) -> Point | None:
@@ -256,6 +259,8 @@ class Snapshot:
             "jobs": self.jobs,
             "changes": [c._asdict() for c in self.changes],
             "troubles": dict(self.troubles),
+            "log_bytes": self.log_bytes,
+            "log_max_bytes": self.log_max_bytes,
         }
 
     @classmethod

@@ -6,6 +6,7 @@ mistake is a ``ConfigError`` whatever the values are.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,6 +137,9 @@ def handle(run: Run, name: str, values: Values, by: str = "control socket") -> A
     token = ACTOR.set(by)
     try:
         return command.do(run, values)
+    except ConfigError as error:
+        run.say("refused", str(error), level=logging.WARNING, by=by, command=name)
+        raise
     finally:
         ACTOR.reset(token)
 

@@ -6,6 +6,7 @@ one queue and are worked off in order. Workers only run jobs.
 
 from __future__ import annotations
 
+import logging
 import queue
 import sqlite3
 import threading
@@ -138,10 +139,10 @@ class SparkExecutor:
         def make(loop: Loop) -> None:
             standing = self.standings[box]
             if failure is not None:
-                standing.failed(said(failure), 0, self._limits, self.now_ns)
+                self._failed(box, failure, 0)
                 return
             standing.behind = False
-            standing.succeeded()
+            self._succeeded(box)
             if standing.state == "retrying":
                 standing.state = "running"
                 self.release(box, loop)
@@ -396,14 +397,28 @@ class SparkExecutor:
                 self.standings[box].behind = True
                 self._failed(box, ran.undelivered[name], 0)
             else:
-                self.standings[box].succeeded()
+                self._succeeded(box)
         return shares
+
+    def _succeeded(self, box: int) -> None:
+        if self.standings[box].failures:
+            self._hooks.say("well-again", "works again", query=self.queries[box].name)
+        self.standings[box].succeeded()
 
     def _failed(self, box: int, failure: Exception, taken: int) -> None:
         """A query that fails is tried again, then parked; what waits for it stays in the log."""
         # Where our own log would not take it, it is no fault of the query's.
         ours = isinstance(failure, sqlite3.Error)
-        self.standings[box].failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
+        standing, name = self.standings[box], self.queries[box].name
+        standing.failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
+        event = "job-failed" if taken else "delivery-failed"
+        self._hooks.say(
+            event, said(failure), level=logging.WARNING, query=name, failures=standing.failures,
+            tuples=taken or None, next=standing.state,
+        )  # fmt: skip
+        if standing.state == "parked":
+            message = f"failed {standing.failures} times; mend it, then resume it"
+            self._hooks.say("parked", message, level=logging.ERROR, query=name, error=said(failure))
 
     def _show(self, box: int) -> None:
         """Lets policies see what waits; a query that is held shows nothing."""

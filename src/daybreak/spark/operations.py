@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 PATIENCE_S = 120.0
 #: Who asks for a change: whoever carries a request in says so, for the log of changes.
 ACTOR: ContextVar[str] = ContextVar("actor", default="program")
-#: Every change, a line of JSON each, in the run's record; it outlives restarts.
-CHANGES_FILE = "changes.jsonl"
 Start = Literal["next", "earliest"]
 
 
@@ -221,6 +220,10 @@ class Operations:
         if dry:
             return verdict
         if not (verdict.admitted or force):
+            self._run.say(
+                "admission-refused", f"would ask for {verdict.after:.0%} of what there is",
+                level=logging.WARNING, query=spec.name, load=verdict.load, after=verdict.after,
+            )  # fmt: skip
             raise ConfigError(
                 spec.place,
                 f"is not admitted: with it queries would ask for {verdict.after:.0%} of what "
@@ -344,15 +347,24 @@ class Operations:
             ) from None
 
     def _note(self, **about: object) -> None:
-        """Who changed what, and when: for the report, and at once for the log of changes."""
+        """Who changed what, and when: for the report, and at once for the event log."""
         run = self._run
         change = {
             "at_s": round(run.elapsed_s, 3), "time_s": round(time.time(), 3), "by": ACTOR.get(),
             **about,
         }  # fmt: skip
         self.changes.append(change)
-        with (run.rundir.record / CHANGES_FILE).open("a", encoding="utf-8") as log:
-            log.write(json.dumps(change, default=str) + "\n")
+        of_query = about["what"] not in ("class-priority", "policy")
+        run.say(
+            "change",
+            f"{about['what']} {about['subject']}: {about.get('was')} -> {about.get('value')}",
+            query=str(about["subject"]) if of_query else None,
+            by=change["by"],
+            what=about["what"],
+            subject=about["subject"],
+            was=about.get("was"),
+            value=about.get("value"),
+        )
 
 
 def _index(known: Mapping[str, int], what: str, name: str) -> int:

@@ -58,6 +58,8 @@ def take_snapshot(
         jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after),
         changes=_changes(run, changes_after),
         troubles=run.troubles,
+        log_bytes=run.room.unread_bytes,
+        log_max_bytes=run.limits.log_max_bytes,
     )
 
 
