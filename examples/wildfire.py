@@ -197,7 +197,7 @@ def main() -> int:
         to.print(f"report: {args.out / policy / 'record'}")
     to.print(f"picture: {plot_runs(reports, args.out / 'comparison.png')}")
     to.print(
-        f"next: daybreak simulate --from-run {args.out / args.policy} --compare fcfs\n"
+        f"next: daybreak whatif {args.out / args.policy} --policy fcfs\n"
         "      daybreak init my-project; daybreak policies; docs/tutorial.md"
     )
     spark.stop()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.runtime.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema
-from daybreak.spark.compositor import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
 from daybreak.spark.generator import KINDS, stations
 
 if TYPE_CHECKING:

@@ -168,8 +168,7 @@ def _assignment(text: str) -> tuple[str, dict[str, Any]]:
     key, equals, value = text.partition("=")
     parts = key.split(".", 1)
     if equals and key == "policy":
-        name, _, parameters = value.partition(" ")
-        given = _json(parameters, "policy") if parameters.strip() else {}
+        name, given = named_policy(value)
         return "set-policy", {"policy": name, "parameters": given}
     if equals and len(parts) == 2 and parts[0] == "class":
         return "set-class", {"class": parts[1], "priority": _number(value, key)}
@@ -184,6 +183,15 @@ def _assignment(text: str) -> tuple[str, dict[str, Any]]:
         "is not understood",
         "give class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT or policy=NAME",
     )
+
+
+def named_policy(text: str) -> tuple[str, Any]:
+    """``NAME``, or ``NAME {"train": 100}``."""
+    name, _, parameters = text.strip().partition(" ")
+    given = _json(parameters, "policy") if parameters.strip() else {}
+    if not isinstance(given, dict):
+        raise ConfigError("policy", f"parameters {parameters!r}", "give a JSON object")
+    return name, given
 
 
 def _number(text: str, key: str) -> float:

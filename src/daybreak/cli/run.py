@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
@@ -79,6 +81,8 @@ def run(
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
     master: Master = "local[*]",
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
     as_json: AsJson = False,
 ) -> None:
     """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
@@ -86,20 +90,19 @@ def run(
     After a crash, start it again with the same run directory: nothing is lost, nothing comes
     twice.
 
-    Example: daybreak run pipeline.toml --policy stride --duration-s 60
+    Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
     declared = Pipeline.read(pipeline)
-    app = open_app(declared, policy, master)
+    only_json = set_up(log_format, log_level)
+    with spark_as_events() if only_json else nullcontext():
+        app = open_app(declared, policy, master)
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
     with started as running:
-        to = error_console()
-        if running.recovered.delivered:
-            to.print(f"recovered {len(running.recovered.delivered)} committed results")
-        for name in running.forgotten:
-            to.print(f"query {name} is no longer declared: its place in the streams is forgotten")
         drained = _draining(running) if until_end else None
-        watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
+        title = f"{declared.name} under {running.prepared.policy.name}"
+        lines = teller("status") if only_json else None
+        watch = Watch(running, title, lines=lines)
         watch.until(
             lambda elapsed: (
                 (duration_s is not None and elapsed >= duration_s)
@@ -121,17 +124,21 @@ def run(
         to.print(f"report: {running.rundir.record}")
         if can_draw():
             to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
-        to.print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
+        to.print(f"next: daybreak whatif {folder} --policy fcfs")
+    say = teller("summary") if only_json else _say_plainly
     for name, rows in running.late.counts.items():
         if rows:
-            kept = running.late.folder / name
-            error_console().print(f"query {name}: {rows} rows were late, kept in {kept}")
+            say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
     for line in loss_lines(report):
-        error_console().print(line, markup=False, highlight=False)
+        say(line)
     for name, why in running.failures.items():
-        error_console().print(f"query {name} failed and was parked: {why}", style="red")
+        say(f"query {name} failed and was parked: {why}")
     if running.failures:
         raise typer.Exit(1)
+
+
+def _say_plainly(line: str) -> None:
+    error_console().print(line, markup=False, highlight=False)
 
 
 def _draining(running: Run) -> Future[None]:

@@ -70,13 +70,13 @@ class CheckedQuery:
     panes: Panes | None = None
 
     @property
-    def kin(self) -> tuple[object, ...] | None:
+    def kin(self) -> str | None:
         """What queries that can run as one job have in common; None for one that runs alone."""
         if self.parts is not None:
-            return (self.parts.stream,)
-        if self.aggregate is not None:
-            return (*self.aggregate.kin, self.panes is not None)
-        return None
+            return self.parts.stream
+        if self.aggregate is None:
+            return None
+        return self.aggregate.kin + (" from panes" if self.panes is not None else "")
 
 
 class Checker:

@@ -6,13 +6,15 @@ mistake is a ``ConfigError`` whatever the values are.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.declared import from_json
-from daybreak.spark.operations import described, streams
+from daybreak.spark.operations import ACTOR, described, streams
+from daybreak.spark.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -40,6 +42,13 @@ def queries(run: Run, _values: Values) -> dict[str, Any]:
         "streams": streams(run),
         "troubles": run.troubles,
     }
+
+
+def snapshot(run: Run, values: Values) -> dict[str, Any]:
+    """How everything stands, as ``runtime.snapshot`` has it; of jobs, points and changes only
+    those after the numbers given."""
+    after = {key: round(_number(values, key)) for key in AFTER if key in values}
+    return take_snapshot(run, **after).to_json()
 
 
 def pause(run: Run, values: Values) -> dict[str, Any]:
@@ -98,8 +107,10 @@ def set_policy(run: Run, values: Values) -> dict[str, Any]:
     return {"policy": run.policy.name, "parameters": dict(run.policy.settings())}
 
 
+AFTER = ("jobs_after", "points_after", "changes_after")
 COMMANDS: Mapping[str, Command] = {
     "queries": Command(queries),
+    "snapshot": Command(snapshot, (), AFTER),
     "pause": Command(pause, ("query",)),
     "resume": Command(resume, ("query",), ("skip",)),
     "drop": Command(drop, ("query",)),
@@ -110,8 +121,8 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-def handle(run: Run, name: str, values: Values) -> Any:
-    """Carries out one command."""
+def handle(run: Run, name: str, values: Values, by: str = "control socket") -> Any:
+    """Carries out one command; ``by`` is who asks, for the log of changes."""
     command = COMMANDS.get(name)
     if command is None:
         raise ConfigError("request", f"unknown command {name!r}", suggestion(name, COMMANDS))
@@ -123,7 +134,14 @@ def handle(run: Run, name: str, values: Values) -> Any:
     for key in command.needs:
         if key not in values:
             raise ConfigError(name, f"{key} is missing", "give it")
-    return command.do(run, values)
+    token = ACTOR.set(by)
+    try:
+        return command.do(run, values)
+    except ConfigError as error:
+        run.say("refused", str(error), level=logging.WARNING, by=by, command=name)
+        raise
+    finally:
+        ACTOR.reset(token)
 
 
 def _one(run: Run, values: Values) -> dict[str, Any]:

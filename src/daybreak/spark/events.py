@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from daybreak.policies.base import Change
+from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
@@ -56,3 +57,5 @@ class Hooks(NamedTuple):
     tidy: Callable[[Loop], None]
     #: Moves a query past so many tuples of each stream for ever, with the reason.
     give_up: Callable[[Runnable, Mapping[str, int], str], None]
+    #: Tells the event log.
+    say: Say = silent

@@ -6,11 +6,13 @@ for Spark has a thread of its own (``Keeper``).
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
@@ -34,8 +36,11 @@ COMMITS_KEPT_NS = 60 * 10**9
 class Keeper:
     """Calls each task every so many seconds; a task that fails is called again next time."""
 
-    def __init__(self, tasks: Sequence[tuple[float, Callable[[], None]]]) -> None:
+    def __init__(
+        self, tasks: Sequence[tuple[float, Callable[[], None]]], say: Say = silent
+    ) -> None:
         self._tasks = tasks
+        self._say = say
         #: What the last call of each task that failed said, by its name.
         self.troubles: dict[str, str] = {}
         self._stopping = threading.Event()
@@ -52,11 +57,15 @@ class Keeper:
             for i, (every_s, task) in enumerate(self._tasks):
                 if time.monotonic() < due[i]:
                     continue
+                name = task.__name__.strip("_")
                 try:
                     task()
-                    self.troubles.pop(task.__name__, None)
+                    if self.troubles.pop(name, None) is not None:
+                        self._say("trouble-over", f"{name} works again", task=name)
                 except Exception as error:  # a full disk, perhaps: it may be well next time
-                    self.troubles[task.__name__] = said(error)
+                    if name not in self.troubles:
+                        self._say("trouble", said(error), level=logging.WARNING, task=name)
+                    self.troubles[name] = said(error)
                 due[i] = time.monotonic() + every_s
 
 
@@ -110,7 +119,7 @@ class Housekeeping:
         if over > 0:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()
-        run.room.full = unread_bytes(run) > most
+        self._note_room(unread_bytes(run), most)
         if self.shedding is not None:
             self.shedding.tidy(loop)
         for tick in run.time.silences(time.time_ns()):
@@ -128,6 +137,15 @@ class Housekeeping:
             low = run.log.low_water(stream) or run.store.end(stream)
             run.store.remove_below(stream, low)
 
+    def _note_room(self, unread: int, most: int) -> None:
+        run, full = self._run, unread > most
+        if full and not run.room.full:
+            message = "the log is full: sources wait for queries that must not lose rows"
+            run.say("log-full", message, level=logging.WARNING, bytes=unread, max_bytes=most)
+        elif run.room.full and not full:
+            run.say("log-has-room", "sources go on", bytes=unread, max_bytes=most)
+        run.room.full, run.room.unread_bytes = full, unread
+
     def give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
         """Moves a query past so many rows of each stream for ever."""
         run, moves = self._run, []
@@ -138,6 +156,11 @@ class Housekeeping:
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new
+        rows = sum(lost.values())
+        run.say(
+            "gave-up", f"{rows} rows ({why})", level=logging.WARNING, query=query.name,
+            rows=rows, why=why,
+        )  # fmt: skip
 
     def _take(self) -> None:
         """Hands what was recorded to the keeper; on the loop's thread, or after it."""

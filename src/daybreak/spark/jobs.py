@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink

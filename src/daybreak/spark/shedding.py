@@ -7,11 +7,13 @@ cursor moves on, the ranges are recorded as lost, and other queries keep their r
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from daybreak.policies.base import View
+from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
 
 if TYPE_CHECKING:
@@ -36,7 +38,11 @@ MakeShedder = Callable[[View], Shedder]
 class Shedding:
     """Asks a shedder and does what it says. Used by the loop's thread alone."""
 
-    def __init__(self, executor: SparkExecutor, shedder: Shedder, window_s: float) -> None:
+    def __init__(
+        self, executor: SparkExecutor, shedder: Shedder, window_s: float, say: Say = silent
+    ) -> None:
+        self._say = say
+        self._sheds = False
         self._executor = executor
         self._shedder = shedder
         self._window_s = window_s
@@ -60,6 +66,17 @@ class Shedding:
         came = {b: n - known[b] for b, n in enumerate(total) if n > known[b]}
         self._arrived = total
         backlog = [float(self._executor.waiting(b)[0]) for b in range(len(total))]
-        for box, share in self._shedder.review(elapsed_s, came, backlog).items():
+        shares = self._shedder.review(elapsed_s, came, backlog)
+        self._tell({box: share for box, share in shares.items() if share > 0})
+        for box, share in shares.items():
             if drop := round(share * came.get(box, 0)):
                 self._owed[box] = self._owed.get(box, 0) + drop
+
+    def _tell(self, shares: Mapping[int, float]) -> None:
+        if shares and not self._sheds:
+            names = {self._executor.queries[b].name: round(s, 4) for b, s in shares.items()}
+            message = f"overload: {len(names)} queries lose some of what arrives"
+            self._say("shedding-began", message, level=logging.WARNING, shares=names)
+        elif self._sheds and not shares:
+            self._say("shedding-ended", "nothing is dropped any more")
+        self._sheds = bool(shares)

@@ -79,9 +79,10 @@ class Aggregate:
     having: Having | None
 
     @property
-    def kin(self) -> tuple[object, ...]:
+    def kin(self) -> str:
         """What aggregates that can be computed together have in common."""
-        return (self.stream, self.time, self.grid, frozenset(self.plain_keys))
+        keys = ", ".join(sorted(self.plain_keys))
+        return f"{self.stream}#{self.grid} from {self.grid.offset_us} by {keys}"
 
     @property
     def plain_keys(self) -> list[str]:

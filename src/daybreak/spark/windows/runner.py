@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import Cursor
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, Segment, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import ANCHORS, NEVER, Band, Grid, Instants, Windowing

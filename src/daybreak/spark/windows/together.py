@@ -22,9 +22,6 @@ from daybreak.spark.windows.aggregate import Aggregate, Call, filter_clause
 if TYPE_CHECKING:
     from daybreak.spark.windows.panes import Panes
 
-#: Beyond so many queries the code that Spark generates for one aggregation becomes too large.
-MOST = 24
-
 #: The rows of a stream with the end of their pane, and the watermark that they missed.
 PANED, PANE, LATE = "__paned", "__pane", "__late"
 #: Partials, each once for every window it belongs to.

@@ -1,4 +1,5 @@
-"""Who runs along: queries that join the job of the one a policy asked for.
+"""Who runs along: queries that join the job of the one a policy asked for. The same on Spark and
+where a run is replayed.
 
 Queries of one class over one stream that are filters, or aggregates over the same windows and
 keys, and at the same place of the stream, run as one job. Riders join while the delay they add
@@ -12,16 +13,18 @@ again; a condition that nobody asked for costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from daybreak.runtime.state import SystemState
-from daybreak.spark.composite import MOST
-from daybreak.spark.jobs import Runnable
-from daybreak.spark.windows.together import MOST as MOST_WINDOWS
 
+#: Queries that are compiled together, at most: beyond about 300 conditions the code Spark
+#: generates for one projection exceeds 64 KB.
+MOST = 240
+#: The same of aggregates over windows, whose code is larger.
+MOST_WINDOWS = 24
 #: A job cannot be interrupted by a more important one, so none is to take much longer than this.
 #: Much shorter ones would spend their time on being started.
 JOB_BOUND_NS = 250_000_000
@@ -148,26 +151,33 @@ class Compositor:
     def __init__(
         self,
         state: SystemState,
-        queries: Sequence[Runnable],
+        kin: Callable[[int], str | None],
+        windows: Callable[[int], bool],
         *,
         bound_ns: int,
     ) -> None:
-        #: Of filters and all that runs alone, and of aggregates over windows.
+        """``kin``: what a box has in common with all it may run along with, else None.
+
+        ``windows``: whether it answers windows, and so has jobs of another kind.
+        """
+        #: Of filters and all that runs alone, and of queries over windows.
         self.costs, self._window_costs = Costs(), Costs()
         self.trains = Trains()
         #: Boxes that have to run by themselves: a group with them failed.
         self.alone: set[int] = set()
         self._state = state
-        self._queries = queries
-        self._bound_ns = bound_ns
-        self._kin: dict[tuple[object, ...], list[int]] = {}
-        for b in range(len(queries)):
+        self._kin_of = kin
+        self._windows = windows
+        #: How much riders may delay the query that was asked for.
+        self.bound_ns = bound_ns
+        self._kin: dict[str, list[int]] = {}
+        for b in range(len(state.pending)):
             self.adopt(b)
 
     def adopt(self, box: int) -> None:
         """A box is new, or holds another query than before."""
         self.forget(box)
-        kin = self._queries[box].checked.kin
+        kin = self._kin_of(box)
         if kin is not None:
             self._kin.setdefault(kin, []).append(box)
 
@@ -188,7 +198,7 @@ class Compositor:
         ahead = [n for b in members if 0 < (n := pending[b]) < mine]
         take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
         # Riders may add the bound, or as much again as the query costs by itself.
-        allowed_ns = max(self._bound_ns, costs.solo_ns(take))
+        allowed_ns = max(self.bound_ns, costs.solo_ns(take))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
         riders = riders[: int(allowed_ns / max(costs.margin_ns(0), 1.0))]
         # A shorter train rather than fewer riders: who stays behind is a job of its own later.
@@ -198,18 +208,15 @@ class Compositor:
 
     def costs_of(self, box: int) -> Costs:
         """What is known of jobs such as this box's."""
-        is_window = self._queries[box].checked.windowing is not None
-        return self._window_costs if is_window else self.costs
+        return self._window_costs if self._windows(box) else self.costs
 
     def cell(self, asked: int) -> list[int]:
         """The queries that may run along with this one and itself, in a fixed order."""
-        checked = self._queries[asked].checked
-        if checked.kin is None or asked in self.alone or not self._bound_ns:
+        kin = self._kin_of(asked)
+        if kin is None or asked in self.alone or not self.bound_ns:
             return [asked]
         cls = self._state.query_class
-        members = [
-            b for b in self._kin[checked.kin] if cls[b] == cls[asked] and b not in self.alone
-        ]
-        most = MOST if checked.windowing is None else MOST_WINDOWS
+        members = [b for b in self._kin[kin] if cls[b] == cls[asked] and b not in self.alone]
+        most = MOST_WINDOWS if self._windows(asked) else MOST
         first = members.index(asked) // most * most
         return members[first : first + most]
