@@ -125,8 +125,11 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
             if after < before and after[0] == before[0]:  # and their slacks share a bucket
                 slacks = [min(s, grid.slack_ns * partitions) for _, s in (before, after)]
                 assert abs(slacks[0] - slacks[1]) <= grid.slack_ns * (1 + 1e-9)
-    # Slacks are 1 µs apart and below 64 µs, slopes a third of the steepest.
-    assert found == exact
+    # Slacks are 1 µs apart and below 64 µs, slopes a third of the steepest. What is late for good
+    # shares the last bucket with whoever has the most slack there is.
+    most_ns = grid.slack_ns * partitions
+    capped = [(slope, min(slack, most_ns)) for slope, slack in found]
+    assert capped == [(slope, min(slack, most_ns)) for slope, slack in exact]
 
 
 @given(situations())

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
-from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid
+from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Spot
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12
@@ -62,6 +62,9 @@ class LogGrid(Grid):
         least_ns = self._least_ns[slack]
         return slack, min(least_ns, slack_ns)
 
+    def least_ns(self, slack_bucket: int) -> float:
+        return self._least_ns[slack_bucket] if slack_bucket < self.partitions else self._most_ns
+
 
 class Clearing(Bucketing):
     """BucketingPushThrough with late paths ranked by what it takes to clear them."""
@@ -88,10 +91,10 @@ class Clearing(Bucketing):
              for _, latency_ns in self.outlook.latencies(box, 0)), default=math.inf,
         )  # fmt: skip
 
-    def bucket(self, unit: int, now_ns: int) -> tuple[int, float]:
-        bucket, stays_ns = super().bucket(unit, now_ns)
+    def bucket(self, unit: int, now_ns: int) -> Spot:
+        spot = bucket, stays_ns, _ = super().bucket(unit, now_ns)
         clearing_ns = self._clearing_ns[unit]
         if bucket < self._last or stays_ns < math.inf or clearing_ns == math.inf:
-            return bucket, stays_ns
+            return spot
         slack, _ = self.grid.slack_bucket(self.params.patience * clearing_ns)
-        return self._last + 1 - self.grid.partitions + slack, math.inf
+        return self._last + 1 - self.grid.partitions + slack, math.inf, math.inf
