@@ -17,7 +17,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
-from daybreak.simulation.jobs import Delivery, Queries
+from daybreak.simulation.jobs import Delivery, Made, Queries
 from daybreak.simulation.replay import Replay
 
 MS = 1_000_000
@@ -44,7 +44,12 @@ class Noisy:
 
 
 def model(
-    *, span_s: float = 4.0, rate_per_s: float = 15.0, noise: float = 0.3, workers: int = 2
+    *,
+    span_s: float = 4.0,
+    rate_per_s: float = 15.0,
+    noise: float = 0.3,
+    workers: int = 2,
+    changes: Sequence[Made] = (),
 ) -> Replay:
     """Segments of two streams, filters of two classes and a query that runs by itself."""
     network = Network(
@@ -64,7 +69,7 @@ def model(
     state = SystemState(network, workers)
     manifest = {
         "pipeline": "made", "reads": {n: list(r) for n, r in READS.items()}, "kin": kin,
-        "windows": [], "rider_bound_s": 0.1,
+        "windows": [], "rider_bound_s": 0.1, "changes": [_told(network, c) for c in changes],
     }  # fmt: skip
     tuples = 100 * len(deliveries)
     return Replay(
@@ -84,8 +89,25 @@ def model(
         known=len(deliveries),
         bound_ns=100 * MS,
         decide_ns=200_000,
+        changes=tuple(changes),
         caveats=(),
     )
+
+
+def _told(network: Network, change: Made) -> dict[str, object]:
+    """As the manifest of a run has it."""
+    of: Sequence[Query | QueryClass] = network.queries
+    was: object = change.was
+    now: object = change.now
+    if change.what == "class-priority":
+        of = network.classes
+    elif change.what == "query-class":
+        was, now = (network.classes[int(v)].name for v in (change.was, change.now))
+    subject = of[change.subject].name
+    return {
+        "at_s": change.at_ns / 1e9, "what": change.what, "subject": subject, "was": was,
+        "value": now,
+    }  # fmt: skip
 
 
 def _deliveries(network: Network, span_s: float, rate_per_s: float) -> list[Delivery]:

@@ -18,6 +18,7 @@ from daybreak.model import ConfigError
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.curves import class_curves
 from daybreak.runtime.report import RunReport
+from daybreak.simulation.jobs import Made
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Wanted, what_if
 
@@ -44,6 +45,27 @@ def test_a_record_replayed_under_its_own_policy_is_the_same_run(
     result = what_if(tmp_path / "2", [])
     assert result.calibration.worst == 1.0
     assert result.calibration.staleness == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("policy", ["stride", "lottery", "fas-mcq", "mbd"])
+def test_what_an_operator_changed_is_changed_again(tmp_path: Path, policy: str) -> None:
+    """At its instant, from the value it had: also where the record tells of the end only."""
+    changes = (
+        Made(1_000_000_000, "class-priority", 1, 10.0, 200.0),
+        Made(1_500_000_000, "query-class", 2, 1, 0),
+        Made(2_000_000_000, "weight", 3, 1.0, 0.1),
+        Made(2_500_000_000, "class-priority", 1, 200.0, 50.0),
+    )
+    changed = model(changes=changes)
+    first = record(changed, make_policy_with(policy), tmp_path / "1")
+    assert (first.priorities, first.query_class[2], first.weights[3]) == ((60.0, 50.0), 0, 0.1)
+    replay = Replay.load(tmp_path / "1")
+    assert replay.changes == changes
+    assert not replay.caveats
+    record(replay, make_policy_with(policy), tmp_path / "2")
+    assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
+    record(model(), make_policy_with(policy), tmp_path / "3")
+    assert jobs(tmp_path / "3") != jobs(tmp_path / "1"), "the changes matter"
 
 
 def test_costs_without_noise_are_found_again_for_another_policy(tmp_path: Path) -> None:
@@ -153,7 +175,8 @@ def test_what_a_run_was_told_on_the_way_becomes_a_caveat(tmp_path: Path) -> None
     report = record(model(), make_policy_with("stride"), tmp_path)
     told = {
         "changes": [
-            {"at_s": 2.0, "what": "class-priority", "subject": "low", "value": 50},
+            {"at_s": 2.0, "what": "policy", "subject": "fcfs", "was": "stride", "value": {}},
+            {"at_s": 2.1, "what": "weight", "subject": "hot1", "value": 0.5},
             {"at_s": 3.0, "what": "dropped", "subject": "cold1"},
         ],
         "failures": {"both": "OSError"},
@@ -162,7 +185,7 @@ def test_what_a_run_was_told_on_the_way_becomes_a_caveat(tmp_path: Path) -> None
     replace(report, manifest={**report.manifest, **told}).save_head(tmp_path)
     result = what_if(tmp_path, [])
     said = " / ".join(result.caveats)
-    for part in ("class-priority", "failed", "both", "given up", "hot1"):
+    for part in ("policy, weight", "failed", "both", "given up", "hot1"):
         assert part in said
     arrivals = pq.read_table(tmp_path / "arrivals.parquet").to_pylist()
     early = sum(a["tuples"] for a in arrivals if a["stream"] == "readings" and a["at_ns"] < 3e9)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.policies.base import Plan, Step, Work
+from daybreak.policies.base import Change, Plan, Step, Work
 from daybreak.runtime.compositing import Compositor
 from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
@@ -32,6 +32,25 @@ class Delivery(NamedTuple):
     at_ns: int
     boxes: Sequence[int]
     item: Waiting
+
+
+class Made(NamedTuple):
+    """A change that an operator makes at some instant."""
+
+    at_ns: int
+    what: Literal["class-priority", "query-class", "weight"]
+    #: Index of the class or query.
+    subject: int
+    was: float
+    now: float
+
+    def put(self, value: float, state: SystemState) -> None:
+        if self.what == "class-priority":
+            state.class_priority[self.subject] = value
+        elif self.what == "query-class":
+            state.query_class[self.subject] = int(value)
+        else:
+            state.query_weight[self.subject] = value
 
 
 class Costs(Protocol):
@@ -78,6 +97,7 @@ class JobExecutor:
         end_ns: int,
         bound_ns: int,
         decide_ns: int = 0,
+        changes: Sequence[Made] = (),
         most_jobs: int = NEVER,
         recorder: Recorder | None = None,
         progress: Callable[[int], None] = lambda _done: None,
@@ -94,6 +114,10 @@ class JobExecutor:
         self._next = 0
         self._end_ns = end_ns
         self._decide_ns = decide_ns
+        self._changes = changes
+        self._changed = 0
+        for change in reversed(changes):  # as it was before the first of them
+            change.put(change.was, state)
         self._recorder = recorder
         self._progress = progress
         self._inboxes = [Inbox() for _ in queries.kin]
@@ -159,6 +183,8 @@ class JobExecutor:
         at_ns = self._deliveries[self._next].at_ns if arrival else NEVER
         ends_ns = min(self._ends)
         now = min(at_ns, ends_ns)
+        if self._change(now, loop):
+            return True
         if now > self._end_ns or self.jobs_left <= 0:
             return False
         self.now_ns = now
@@ -168,6 +194,19 @@ class JobExecutor:
             self._deliver(now, loop)
         else:
             self._ended(self._ends.index(now), loop)
+        return True
+
+    def _change(self, until_ns: int, loop: Loop) -> bool:
+        """Makes the next change if it is due by then."""
+        if self._changed == len(self._changes):
+            return False
+        change = self._changes[self._changed]
+        if change.at_ns > min(until_ns, self._end_ns):
+            return False
+        self._changed += 1
+        self.now_ns = max(self.now_ns, change.at_ns)
+        change.put(change.now, self._state)
+        loop.changed(Change(change.what, change.subject), self.now_ns)
         return True
 
     def _deliver(self, now: int, loop: Loop) -> None:

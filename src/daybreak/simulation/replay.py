@@ -25,7 +25,7 @@ from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.jobcosts import JobCosts
-from daybreak.simulation.jobs import NEVER, Delivery, JobExecutor, Queries
+from daybreak.simulation.jobs import NEVER, Delivery, JobExecutor, Made, Queries
 from daybreak.simulation.recorded import Record
 from daybreak.simulation.simulate import collector_paused
 from daybreak.version import __version__
@@ -52,6 +52,8 @@ class Replay:
     known: int
     bound_ns: int
     decide_ns: int
+    #: What operators changed in the stretch and replays change again.
+    changes: tuple[Made, ...]
     caveats: tuple[str, ...]
 
     @classmethod
@@ -91,6 +93,7 @@ class Replay:
             known=known,
             bound_ns=round(float(about.get("rider_bound_s", 0.1)) * 1e9),
             decide_ns=report.spent.scheduling_ns // max(1, int(about["decisions"])),
+            changes=tuple(_changes(record, network, from_ns)),
             caveats=tuple(_caveats(record, windows, from_ns)),
         )
 
@@ -115,11 +118,12 @@ class Replay:
         executor = JobExecutor(
             state, monitor, self.queries, self.deliveries,
             end_ns=NEVER - 1 if self.drained else span_ns, bound_ns=self.bound_ns,
-            decide_ns=self.decide_ns, most_jobs=most_jobs, recorder=recorder, progress=progress,
+            decide_ns=self.decide_ns, changes=self.changes, most_jobs=most_jobs,
+            recorder=recorder, progress=progress,
         )  # fmt: skip
         with collector_paused():
             Loop(state, policy, executor, seed).run()
-        kept = ("pipeline", "reads", "kin", "windows", "rider_bound_s")
+        kept = ("pipeline", "reads", "kin", "windows", "rider_bound_s", "changes")
         manifest = {
             "daybreak": __version__,
             "world": "replay",
@@ -146,6 +150,24 @@ def _network(report: RunReport) -> Network:
         ],
         as_listed=True,
     )
+
+
+def _known(change: Mapping[str, Any]) -> bool:
+    """Whether replays can make this change, too; older records do not say what was before."""
+    kinds = ("class-priority", "query-class", "weight")
+    return change["what"] in kinds and change.get("was") is not None
+
+
+def _changes(record: Record, network: Network, from_ns: int) -> Iterator[Made]:
+    for change in record.report.manifest.get("changes", ()):
+        at_ns = round(float(change["at_s"]) * 1e9)
+        if not _known(change) or at_ns < from_ns:
+            continue
+        what, was, now = change["what"], change["was"], change["value"]
+        if what == "query-class":
+            was, now = network.class_index[was], network.class_index[now]
+        known = network.class_index if what == "class-priority" else network.query_index
+        yield Made(at_ns - from_ns, what, known[change["subject"]], was, now)
 
 
 def _seen_together(record: Record) -> dict[str, str]:
@@ -255,9 +277,11 @@ def _spread(tuples: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.in
 def _caveats(record: Record, windows: list[bool], from_ns: int) -> Iterator[str]:
     """What happened in the run and is not in the model."""
     about: Mapping[str, Any] = record.report.manifest
-    changed = sorted({str(c["what"]) for c in about.get("changes", ())} - {"registered", "dropped"})
-    if changed:
-        yield f"the run was changed on the way ({', '.join(changed)}): replays take the last values"
+    made = {"registered", "dropped"}
+    changes = about.get("changes", ())
+    others = sorted({str(c["what"]) for c in changes if c["what"] not in made and not _known(c)})
+    if others:
+        yield f"what was changed on the way is not, in replays: {', '.join(others)}"
     if from_ns > record.from_ns:
         yield (
             f"the first {from_ns / 1e9:.3g} s are left out; of what waited then, only what was "
