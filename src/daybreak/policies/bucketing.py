@@ -229,6 +229,8 @@ class Bucketing(UrgencyPolicy):
         at = 0
         while len(chosen) < size and (found := self.foremost(now_ns)):
             unit, at = found
+            if chosen and not self.goes_on(chosen, at):
+                break
             lists.remove(unit)
             agenda.remove(unit)
             # One that rides along meanwhile comes back when it is free again.
@@ -237,6 +239,10 @@ class Bucketing(UrgencyPolicy):
         # Charged as the text's traversal, which passes every bucket up to the last it takes from.
         self.work.buckets += self._last - at + 1
         return chosen
+
+    def goes_on(self, chosen: list[int], at: int) -> bool:
+        """Whether a list of plans that holds these takes in one more, which is in this bucket."""
+        return True
 
     def _enter(self, unit: int, now_ns: int, spot: Spot) -> None:
         """Puts a unit into its bucket."""

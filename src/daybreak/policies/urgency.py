@@ -51,13 +51,14 @@ class Outlook:
         pending = view.pending
         train = pending[box]
         waited = now_ns - view.arrival_sum_ns[box] / train
-        found = self._ahead[box]
-        if found is None:
-            found = self._ahead[box] = self._look(box)
         return [
             (qos, waited + train * own_ns + sum([pending[k] * each for k, each in queued]))
-            for qos, own_ns, queued in found
+            for qos, own_ns, queued in self._ahead_of(box)
         ]
+
+    def alone(self, box: int) -> list[tuple[QoSGraph, float]]:
+        """The same for a tuple that arrives just now and finds nothing queued."""
+        return [(qos, own_ns) for qos, own_ns, _ in self._ahead_of(box)]
 
     def priority(self, boxes: Sequence[int], now_ns: int) -> tuple[float, float]:
         """The p-tuple, smallest first: (-utility, slack) of the best box and output among these.
@@ -93,6 +94,12 @@ class Outlook:
                 reached.extend(fresh)
                 further.extend(fresh)
             found = self._upstream[box] = tuple(reached)
+        return found
+
+    def _ahead_of(self, box: int) -> tuple[Ahead, ...]:
+        found = self._ahead[box]
+        if found is None:
+            found = self._ahead[box] = self._look(box)
         return found
 
     def _look(self, box: int) -> tuple[Ahead, ...]:
