@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.dashboard import DEFAULT_ADDRESS, DashboardAddress, need_web, serve_run
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
@@ -78,6 +80,10 @@ def run(
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
+    ] = False,
+    dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> None:
@@ -89,11 +95,15 @@ def run(
     Example: daybreak run pipeline.toml --policy stride --duration-s 60
     """
     declared = Pipeline.read(pipeline)
+    if dashboard:
+        need_web()
     app = open_app(declared, policy, master)
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
-    with started as running:
+    with started as running, ExitStack() as beside:
         to = error_console()
+        if dashboard:
+            beside.enter_context(serve_run(running, dashboard_address))
         if running.recovered.delivered:
             to.print(f"recovered {len(running.recovered.delivered)} committed results")
         for name in running.forgotten:
@@ -108,6 +118,12 @@ def run(
         )
         if drained is not None and drained.done():
             drained.result()  # raises what went wrong
+    _tell_end(running, folder, as_json=as_json)
+    if running.failures:
+        raise typer.Exit(1)
+
+
+def _tell_end(running: Run, folder: Path, *, as_json: bool) -> None:
     report = running.report()
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
@@ -130,8 +146,6 @@ def run(
         error_console().print(line, markup=False, highlight=False)
     for name, why in running.failures.items():
         error_console().print(f"query {name} failed and was parked: {why}", style="red")
-    if running.failures:
-        raise typer.Exit(1)
 
 
 def _draining(running: Run) -> Future[None]:
