@@ -144,7 +144,7 @@ def set_values(
         typer.Argument(
             metavar="KEY=VALUE...",
             help="class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT, "
-            "policy=NAME or policy='NAME {\"train\": 100}'.",
+            "query.NAME.subscribers=COUNT, policy=NAME or policy='NAME {\"train\": 100}'.",
         ),
     ],
     as_json: AsJson = False,
@@ -176,12 +176,13 @@ def _assignment(text: str) -> tuple[str, dict[str, Any]]:
         name, _, what = parts[1].rpartition(".")
         if name and what == "class":
             return "set-query", {"query": name, "class": value}
-        if name and what == "weight":
-            return "set-query", {"query": name, "weight": _number(value, key)}
+        if name and what in ("weight", "subscribers"):
+            return "set-query", {"query": name, what: _number(value, key)}
     raise ConfigError(
         text,
         "is not understood",
-        "give class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT or policy=NAME",
+        "give class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT, "
+        "query.NAME.subscribers=COUNT or policy=NAME",
     )
 
 

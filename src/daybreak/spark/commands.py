@@ -89,12 +89,17 @@ def set_class(run: Run, values: Values) -> dict[str, Any]:
 
 
 def set_query(run: Run, values: Values) -> dict[str, Any]:
-    """A query's class, weight or both."""
+    """A query's class, its weight, or how many subscribers its weight is to follow."""
     name = _text(values, "query")
     if "class" in values:
         run.assign_class(name, _text(values, "class"))
     if "weight" in values:
         run.set_weight(name, _number(values, "weight"))
+    if "subscribers" in values:
+        count = _number(values, "subscribers")
+        if count != int(count):
+            raise ConfigError(f"query {name!r}", f"{count:g} subscribers", "give a whole number")
+        run.set_subscribers(name, int(count))
     return _one(run, values)
 
 
@@ -116,7 +121,7 @@ COMMANDS: Mapping[str, Command] = {
     "drop": Command(drop, ("query",)),
     "register": Command(register, ("query",), ("from", "force", "dry")),
     "set-class": Command(set_class, ("class", "priority")),
-    "set-query": Command(set_query, ("query",), ("class", "weight")),
+    "set-query": Command(set_query, ("query",), ("class", "weight", "subscribers")),
     "set-policy": Command(set_policy, ("policy",), ("parameters",)),
 }
 
