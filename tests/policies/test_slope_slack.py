@@ -177,8 +177,11 @@ def test_a_patience_that_makes_no_sense_is_refused() -> None:
         make_policy_with("bucketing-clearing", patience=0.0)
 
 
-def listed(deadlines_ms: list[float], size: int) -> int:
-    """How many paths of 1 ms each, all fresh, bucketing-clearing puts into its first list."""
+def listed(deadlines_ms: list[float], size: int, empty: int = 0) -> int:
+    """How many paths of 1 ms each bucketing-clearing puts into its first list.
+
+    All hold a tuple that has just come, but for the first few.
+    """
     apps = range(len(deadlines_ms))
     network = Network(
         streams=[Stream(name=f"s{i}") for i in apps],
@@ -187,7 +190,7 @@ def listed(deadlines_ms: list[float], size: int) -> int:
                  for i, d in enumerate(deadlines_ms)],
     )  # fmt: skip
     view = SystemState(network)
-    view.pending[:] = [1] * len(apps)
+    view.pending[:] = [int(i >= empty) for i in apps]
     policy = make_policy_with("bucketing-clearing", schedule_size=size)
     assert isinstance(policy, Bucketing)
     policy.attach(view, Work(), 1)
@@ -199,8 +202,7 @@ def test_what_no_arrival_can_overtake_is_listed_at_once() -> None:
     assert listed([11.0] * 20, 10) == 10
 
 
-def test_a_list_that_an_arrival_could_overtake_takes_half_of_what_that_can_spare() -> None:
-    # The tight one has 10 ms to spare; with 1 ms each, a list ends once it takes 5.
-    assert listed([11.0] + [2000.0] * 20, 20) == 5
-    # Two in any case.
-    assert listed([1.5] + [2000.0] * 20, 20) == 2
+def test_what_an_arrival_could_overtake_is_listed_alone() -> None:
+    assert listed([11.0] * 3 + [2000.0] * 20, 20) == 3
+    # Nobody is as urgent as one that may arrive at the tight one, which holds nothing now.
+    assert listed([11.0] + [2000.0] * 20, 20, empty=1) == 1

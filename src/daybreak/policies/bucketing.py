@@ -229,7 +229,7 @@ class Bucketing(UrgencyPolicy):
         at = 0
         while len(chosen) < size and (found := self.foremost(now_ns)):
             unit, at = found
-            if chosen and not self.goes_on(chosen, at):
+            if chosen and not self.goes_on(at):
                 break
             lists.remove(unit)
             agenda.remove(unit)
@@ -240,8 +240,8 @@ class Bucketing(UrgencyPolicy):
         self.work.buckets += self._last - at + 1
         return chosen
 
-    def goes_on(self, chosen: list[int], at: int) -> bool:
-        """Whether a list of plans that holds these takes in one more, which is in this bucket."""
+    def goes_on(self, at: int) -> bool:
+        """Whether a list of plans takes in a further unit, which is in this bucket."""
         return True
 
     def _enter(self, unit: int, now_ns: int, spot: Spot) -> None:

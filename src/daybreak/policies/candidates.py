@@ -7,8 +7,9 @@ holds tuples.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from daybreak.policies.base import Plan, Step, View
+from daybreak.policies.base import BasePolicy, Granularity, Plan, Step, View, Work
 
 
 class Candidates:
@@ -67,3 +68,18 @@ class Turns:
             if candidates.can_run(unit):
                 return unit
         return None
+
+
+class ChoosesQueries(BasePolicy):
+    """Base of the baselines that choose among whole queries, or what ``make_candidates`` gives."""
+
+    granularity: ClassVar[Granularity] = "query"
+    starves_nothing = True
+    on_spark = False  # baselines of the simulated system
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.candidates = self.make_candidates()
+
+    def make_candidates(self) -> Candidates:
+        return Candidates.queries(self.view)

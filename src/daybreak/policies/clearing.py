@@ -12,8 +12,8 @@ seconds.
 
 A long list of plans saves runs of the scheduler, but holds up whatever urgent arrives meanwhile.
 Whoever has less slack than any tuple that arrives from now on can bring is not overtaken by it:
-such paths are listed at once, up to ``schedule_size``. Where an arrival could go first, a list ends
-as soon as it takes half of the time that the most urgent arrival has to spare.
+such paths are listed at once, up to ``schedule_size``. One that an arrival could go before is
+listed alone.
 """
 
 from __future__ import annotations
@@ -30,10 +30,6 @@ from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Sp
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12
-#: A list that an arrival could overtake takes at most this share of the least slack one brings.
-HOLD_UP = 0.5
-#: So many paths are listed in any case.
-LEAST = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +86,15 @@ class Clearing(Bucketing):
         #: By unit: what it takes to work off its queue.
         self._clearing_ns = [math.inf] * len(self.heads)
         fresh = [
-            (self.grid.place(self.grid.ranges(qos), latency_ns)[0], qos.slope_slack(latency_ns)[1])
+            self.grid.place(self.grid.ranges(qos), latency_ns)[0]
             for boxes in self.heads for box in boxes
             for qos, latency_ns in self.outlook.alone(box)
         ]  # fmt: skip
-        #: The first list that a tuple which finds nothing queued can enter, and its least slack.
-        self._settled_from = self._last - min([b for b, _ in fresh], default=self._last)
-        self._hold_up_ns = HOLD_UP * min([slack_ns for _, slack_ns in fresh], default=math.inf)
+        #: The first list that a tuple which finds nothing queued can enter.
+        self._settled_from = self._last - min(fresh, default=self._last)
 
-    def goes_on(self, chosen: list[int], at: int) -> bool:
-        if at >= self._settled_from or len(chosen) < LEAST:
-            return True
-        return sum([self._clearing_ns[unit] for unit in chosen]) < self._hold_up_ns
+    def goes_on(self, at: int) -> bool:
+        return at >= self._settled_from
 
     def look(self, unit: int) -> None:
         super().look(unit)

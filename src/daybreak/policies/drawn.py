@@ -10,30 +10,23 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, View, Work
-from daybreak.policies.candidates import Candidates
+from daybreak.policies.base import Change, Granularity, Plan, View, Work
+from daybreak.policies.candidates import Candidates, ChoosesQueries
 from daybreak.policies.shares import box_shares, query_shares
 from daybreak.policies.tickets import Tickets
 
 
-class QueriesDrawn(BasePolicy):
+class QueriesDrawn(ChoosesQueries):
     """ML."""
 
     name = "ml"
     summary = "queries drawn by lot, with tickets by class priority and cost (multicore lottery)"
-    granularity: ClassVar[Granularity] = "query"
-    starves_nothing = True
-    on_spark = False  # a baseline of the simulated system
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.candidates = self.make_candidates()
         self._random = Random(f"{seed}/{self.name}")
         self._tickets = Tickets(len(self.candidates))
         self._hand_out()
-
-    def make_candidates(self) -> Candidates:
-        return Candidates.queries(self.view)
 
     def shares(self) -> list[float]:
         """Tickets of each unit."""

@@ -9,26 +9,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from daybreak.policies.base import BasePolicy, Change, Granularity, Plan, Step, View, Work
-from daybreak.policies.candidates import Candidates, Turns
+from daybreak.policies.base import Change, Granularity, Plan, Step, View, Work
+from daybreak.policies.candidates import Candidates, ChoosesQueries, Turns
 
 
-class QueriesInTurn(BasePolicy):
+class QueriesInTurn(ChoosesQueries):
     """MRR."""
 
     name = "mrr"
     summary = "queries in turn, each from input to output (multicore round robin)"
-    granularity: ClassVar[Granularity] = "query"
-    starves_nothing = True
-    on_spark = False  # a baseline of the simulated system
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self.candidates = self.make_candidates()
         self._turns = Turns(self.candidates, range(len(self.candidates)))
-
-    def make_candidates(self) -> Candidates:
-        return Candidates.queries(self.view)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         unit = self._turns.next()

@@ -16,29 +16,23 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
-from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyBoxes, ReadyQueries
 from daybreak.policies.tickets import Tickets, shared
+from daybreak.policies.trains import TrainParams, oldest_ns
 
 #: What a run is taken to have used before the first one ended.
 QUANTUM_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LotteryParams:
+class LotteryParams(TrainParams):
     """Parameters of lottery."""
 
     #: Who holds tickets. A class that wins runs the query whose oldest tuple waits longest.
     level: Literal["class", "query", "box"] = "class"
     #: Share time in proportion to the tickets; else the number of runs.
     compensate: bool = True
-    #: Tuples a box takes at most per call; 0 means its whole queue.
-    train: int = 0
-
-    def __post_init__(self) -> None:
-        if self.train < 0:
-            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
 
 
 class Lottery(BasePolicy):
@@ -124,11 +118,8 @@ class Lottery(BasePolicy):
             return holder if holder in ready else None
         self.work.scanned += len(ready)
         mine = [q for q in ready if self.view.query_class[q] == holder]
-        return min(mine, key=self._oldest) if mine else None
-
-    def _oldest(self, query: int) -> tuple[int, int]:
-        head, pending = self.view.head_ns, self.view.pending
-        return min(head[b] for b in self.units.units[query] if pending[b]), query
+        boxes = self.units.units
+        return min(mine, key=lambda q: (oldest_ns(self.view, boxes[q]), q)) if mine else None
 
     def _enter(self, units: set[int]) -> None:
         for holder in {self._holder(unit) for unit in units}:

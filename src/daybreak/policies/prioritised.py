@@ -14,22 +14,20 @@ from typing import Any, ClassVar, Literal
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.calendar import CalendarQueue
+from daybreak.policies.trains import TrainParams
 
 Drain = Literal["one", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrainParams:
+class DrainParams(TrainParams):
     """Parameters of policies that choose queries by priority."""
 
     #: Whether a chosen query takes one pending update through its boxes, or all of them.
     drain: Drain = "all"
-    #: Tuples a box takes at most per call when all are taken; 0 means its whole queue.
-    train: int = 0
 
     def __post_init__(self) -> None:
-        if self.train < 0:
-            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
+        TrainParams.__post_init__(self)
         if self.drain not in ("one", "all"):
             raise ConfigError("policy", f"drain {self.drain!r}", 'give "one" or "all"')
 

@@ -9,24 +9,11 @@ longest goes first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyQueries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrideParams:
-    """Parameters of stride."""
-
-    #: Tuples a box takes at most per call; 0 means its whole queue.
-    train: int = 0
-
-    def __post_init__(self) -> None:
-        if self.train < 0:
-            raise ConfigError("policy", f"train {self.train}", "give 0 or more")
+from daybreak.policies.trains import TrainParams, oldest_ns
 
 
 class Stride(BasePolicy):
@@ -36,8 +23,8 @@ class Stride(BasePolicy):
     summary = "classes share time in proportion to their priorities"
     granularity = "class"
     starves_nothing = True
-    Params: ClassVar[type[Any]] = StrideParams
-    params: StrideParams
+    Params: ClassVar[type[Any]] = TrainParams
+    params: TrainParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
@@ -90,16 +77,13 @@ class Stride(BasePolicy):
             passes[cls] = max(passes[cls], self._now)
         cls = min(classes, key=lambda c: (passes[c], c))
         self._now = passes[cls]
-        query = min((q for q in ready if view.query_class[q] == cls), key=self._oldest)
+        boxes = self.units.units
+        mine = [q for q in ready if view.query_class[q] == cls]
+        query = min(mine, key=lambda q: (oldest_ns(view, boxes[q]), q))
         plan = self._plans[query]
         # Charged at once with what is expected, so that several workers share fairly too.
-        expected_ns = sum(view.cost_ns[b] * view.pending[b] for b in self.units.units[query])
+        expected_ns = sum(view.cost_ns[b] * view.pending[b] for b in boxes[query])
         passes[cls] += expected_ns / view.class_priority[cls]
         self._out[worker] = (cls, expected_ns)
         self.units.taken(plan)
         return plan
-
-    def _oldest(self, query: int) -> tuple[int, int]:
-        view = self.view
-        boxes = self.units.units[query]
-        return min(view.head_ns[b] for b in boxes if view.pending[b]), query
