@@ -215,6 +215,9 @@ def test_windows_are_answered_when_they_had_closed(tmp_path: Path) -> None:
 def test_folders_without_a_record_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no readable run report"):
         what_if(tmp_path, [])
+    (tmp_path / "daybreak.json").write_text("{}")
+    with pytest.raises(ConfigError, match="nothing yet; wait"):
+        what_if(tmp_path, [])
     record(model(span_s=1.0), make_policy_with("stride"), tmp_path)
     with pytest.raises(ConfigError, match="not registered"):
         what_if(tmp_path, [Wanted("stirde")])

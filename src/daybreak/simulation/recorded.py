@@ -39,6 +39,10 @@ class Record:
     def load(cls, folder: Path) -> Record:
         """From the folder of a run on Spark, or its ``record`` folder."""
         record = folder / "record" if (folder / "record").is_dir() else folder
+        if (folder / "daybreak.json").exists() and not (record / "report.json").exists():
+            raise ConfigError(
+                str(folder), "has recorded nothing yet", "wait some ten seconds, and try again"
+            )
         for left in reversed(range(TRIES)):
             try:
                 return cls._read(record)

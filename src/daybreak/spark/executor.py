@@ -393,6 +393,11 @@ class SparkExecutor:
         shares = self.books.job(names, boxes, group, ran, self.compositor, worker)
         if len(boxes) == 1:
             self.compositor.alone.discard(boxes[0])
+        cost_ns = ran.work_ns + ran.commit_ns
+        self._hooks.say(
+            "job", "ended", level=logging.DEBUG, query=names[0], along=len(names) - 1,
+            tuples=sum(w.tuples for w in group.taken), rows=sum(ran.rows), seconds=cost_ns / 1e9,
+        )  # fmt: skip
         for box, name in zip(boxes, names, strict=True):
             if name in ran.undelivered:
                 self.standings[box].behind = True
