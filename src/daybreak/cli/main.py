@@ -9,6 +9,7 @@ import typer
 
 from daybreak.cli import (
     control,
+    dashboard,
     filters,
     freshen,
     init,
@@ -49,6 +50,7 @@ app.command("register")(control.register)
 app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
 app.command("whatif")(whatif.whatif)
+app.command("dashboard")(dashboard.dashboard)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("schedule")(schedule.schedule)

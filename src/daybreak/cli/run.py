@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.dashboard import (
+    DEFAULT_ADDRESS,
+    DashboardAddress,
+    need_web,
+    say_plainly,
+    serve_run,
+)
 from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
@@ -80,6 +87,10 @@ def run(
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
+    ] = False,
+    dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = "local[*]",
     log_format: LogFormat = "text",
     log_level: LogLevel = "info",
@@ -94,11 +105,16 @@ def run(
     """
     declared = Pipeline.read(pipeline)
     only_json = set_up(log_format, log_level)
+    if dashboard:
+        need_web(dashboard_address)
     with spark_as_events() if only_json else nullcontext():
         app = open_app(declared, policy, master)
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
-    with started as running:
+    with started as running, ExitStack() as beside:
+        if dashboard:
+            say = teller("dashboard") if only_json else say_plainly
+            beside.enter_context(serve_run(running, dashboard_address, say))
         drained = _draining(running) if until_end else None
         title = f"{declared.name} under {running.prepared.policy.name}"
         lines = teller("status") if only_json else None
@@ -111,6 +127,12 @@ def run(
         )
         if drained is not None and drained.done():
             drained.result()  # raises what went wrong
+    _tell_end(running, folder, as_json=as_json, only_json=only_json)
+    if running.failures:
+        raise typer.Exit(1)
+
+
+def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> None:
     report = running.report()
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
@@ -125,7 +147,7 @@ def run(
         if can_draw():
             to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
         to.print(f"next: daybreak whatif {folder} --policy fcfs")
-    say = teller("summary") if only_json else _say_plainly
+    say = teller("summary") if only_json else say_plainly
     for name, rows in running.late.counts.items():
         if rows:
             say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
@@ -133,12 +155,6 @@ def run(
         say(line)
     for name, why in running.failures.items():
         say(f"query {name} failed and was parked: {why}")
-    if running.failures:
-        raise typer.Exit(1)
-
-
-def _say_plainly(line: str) -> None:
-    error_console().print(line, markup=False, highlight=False)
 
 
 def _draining(running: Run) -> Future[None]:

@@ -124,8 +124,7 @@ class History:
 
         ``arrived``: tuples that came to each query so far; the times are since the start.
         """
-        before = self._totals[-1]
-        if now_ns - before.at_ns < EVERY_NS:
+        if now_ns - self._totals[-1].at_ns < EVERY_NS:
             return
         queries = len(self._state.query_class)
         stale = _grown(np.array(self._stale_ns, np.float64), queries)
@@ -134,7 +133,7 @@ class History:
         while len(self._totals) > 2 and self._totals[1].at_ns < now_ns - MINUTE_S * NS_PER_S:
             self._totals.popleft()
         self._totals.append(totals)
-        self.points.append(self._point(totals, before))
+        self.points.append(self._point(totals))
 
     def _close(self, now: _Totals) -> None:
         """The answers of the last second become arrays, counted in bins."""
@@ -169,7 +168,7 @@ class History:
                 worth[mine] = graph.utility(latency_ns[mine])
         return worth
 
-    def _point(self, now: _Totals, before: _Totals) -> Point:
+    def _point(self, now: _Totals) -> Point:
         state, seconds = self._state, list(self._seconds)
         priorities = state.class_priority
         recent = _Second(*(np.concatenate(parts) for parts in zip(*seconds, strict=True)))
@@ -199,6 +198,8 @@ class History:
                 )
             )
         means = np.array([np.nan if c.mean_s is None else c.mean_s for c in found])
+        # A job is booked when it ends: within one second that may be more than a second.
+        before = self._totals[max(0, len(self._totals) - 1 - RECENT_S)]
         span_ns = now.at_ns - before.at_ns
         with np.errstate(invalid="ignore", divide="ignore"):
             starvation = known(float(means[-1] / means[0]), 3)
@@ -211,7 +212,7 @@ class History:
             scheduler_share=round(
                 (now.scheduling_ns - before.scheduling_ns) / span_ns / (state.workers + 1), 5
             ),
-            busy_share=round((now.busy_ns - before.busy_ns) / span_ns / state.workers, 4),
+            busy_share=min(1.0, round((now.busy_ns - before.busy_ns) / span_ns / state.workers, 4)),
         )
 
     # By anybody

@@ -52,7 +52,7 @@ def snapshot_of_record(folder: Path) -> Snapshot:
         policy=str(about["policy"]),
         parameters=dict(about.get("parameters", {})),
         elapsed_s=round(report.duration_s, 3),
-        started_s=None,
+        started_s=about.get("started_s"),
         workers=int(about.get("workers", 1)),
         decisions=int(about.get("decisions", 0)),
         scheduling_s=round(spent.scheduling_ns / NS_PER_S, 6),

@@ -50,7 +50,8 @@ class Point(NamedTuple):
     inversion: float
     #: Lowest class's mean response time over the highest's.
     starvation: float | None
-    #: Share of all threads' time that went into scheduling, and of the workers' into jobs.
+    #: Of the last ``RECENT_S``: share of all threads' time that went into scheduling, and of the
+    #: workers' into jobs, which are booked when they end.
     scheduler_share: float
     busy_share: float
 

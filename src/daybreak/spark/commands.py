@@ -121,11 +121,13 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-def handle(run: Run, name: str, values: Values, by: str = "control socket") -> Any:
-    """Carries out one command; ``by`` is who asks, for the log of changes."""
+def handle(run: Run, name: str, values: Values) -> Any:
+    """Carries out one command; its value ``by`` tells who asks, for the log of changes."""
     command = COMMANDS.get(name)
     if command is None:
         raise ConfigError("request", f"unknown command {name!r}", suggestion(name, COMMANDS))
+    by = _text(values, "by") if "by" in values else "control socket"
+    values = {key: value for key, value in values.items() if key != "by"}
     known = (*command.needs, *command.may)
     for key in values:
         if key not in known:

@@ -541,6 +541,7 @@ class Run:
             "daybreak": __version__,
             "world": "spark",
             "pipeline": self.prepared.name,
+            "started_s": round(self.start_ns / 1e9, 3),
             **policy.told(self.start_ns),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
