@@ -42,7 +42,7 @@ def dashboard(
     need_web()
     from daybreak.dashboard.source import RunFolder
 
-    with _serve(RunFolder(run), address), stop_signals() as stopped:
+    with _serve(RunFolder(run), address, run), stop_signals() as stopped:
         stopped.wait()
 
 
@@ -59,16 +59,16 @@ def serve_run(run: Run, address: str) -> Dashboard:
     """A page for a run of this process; to be closed."""
     from daybreak.spark.commands import handle
 
-    return _serve(partial(handle, run), address)
+    return _serve(partial(handle, run), address, run.rundir.root)
 
 
-def _serve(ask: Ask, address: str) -> Dashboard:
+def _serve(ask: Ask, address: str, folder: Path) -> Dashboard:
     from daybreak.dashboard.guard import is_loopback, new_token, parse_address
     from daybreak.dashboard.server import Dashboard
 
     host, port = parse_address(address)
     token = None if is_loopback(host) else os.environ.get(TOKEN_VARIABLE) or new_token()
-    serving = Dashboard(ask, host, port, token)
+    serving = Dashboard(ask, host, port, token, folder=folder)
     error_console().print(
         f"dashboard: {serving.url}", markup=False, highlight=False, soft_wrap=True
     )

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.dashboard.guard import Guard, Refused, is_loopback
 from daybreak.dashboard.hub import EVERY_S, MOST_PAGES, Hub
+from daybreak.dashboard.replays import Replays
 from daybreak.dashboard.source import Ask
 from daybreak.model.errors import ConfigError
 from daybreak.policies.registry import all_policies
@@ -37,7 +39,7 @@ ASSETS: Mapping[str, str] = {
     "icon.svg": "image/svg+xml",
     **dict.fromkeys(
         ("main.js", "model.js", "format.js", "dom.js", "chart.js", "classes.js", "queries.js",
-         "network.js", "schedule.js", "changes.js", "actions.js"),
+         "network.js", "schedule.js", "whatif.js", "changes.js", "actions.js"),
         "text/javascript; charset=utf-8",
     ),
 }  # fmt: skip
@@ -62,8 +64,9 @@ HEADERS = (
 class Site:
     """The routes, and what they share."""
 
-    def __init__(self, ask: Ask, guard: Guard, every_s: float) -> None:
+    def __init__(self, ask: Ask, guard: Guard, every_s: float, folder: Path | None) -> None:
         self._ask = ask
+        self.replays = Replays(folder)
         self._guard = guard
         self.hub = Hub(ask, every_s)
         self._threads = ThreadPoolExecutor(4, "daybreak-command")
@@ -86,6 +89,8 @@ class Site:
                 Route("/api/session", self._session, methods=read),
                 Route("/api/snapshot", self._snapshot, methods=read),
                 Route("/api/command", self._command, methods=write),
+                Route("/api/whatif", self._whatif, methods=read),
+                Route("/api/whatif", self._start_whatif, methods=write),
             ],
         )
         app.router.redirect_slashes = False
@@ -129,11 +134,22 @@ class Site:
         await self.hub.look_now()
         return JSONResponse({"ok": True, "result": result})
 
+    async def _whatif(self, _request: Request) -> Response:
+        return JSONResponse(self.replays.status())
+
+    async def _start_whatif(self, request: Request) -> Response:
+        policies = (await read_object(request)).get("policies")
+        if not isinstance(policies, list):
+            raise ConfigError("what-if", "names no policies", "give a list of them")
+        result = await self.in_thread(self.replays.start, policies)
+        return JSONResponse({"ok": True, "result": result})
+
     async def in_thread(self, do: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, do, *args)
 
     def close(self) -> None:
         self.hub.close()
+        self.replays.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -203,13 +219,17 @@ class Dashboard:
         port: int = 0,
         token: str | None = None,
         every_s: float = EVERY_S,
+        folder: Path | None = None,
     ) -> None:
-        """``port`` 0 takes any that is free; ``ConfigError`` if the address is not to be had."""
+        """``port`` 0 takes any that is free; ``ConfigError`` if the address is not to be had.
+
+        ``folder``: the run directory, for what-if.
+        """
         self._socket = _listen(host, port)
         self.host, self.port = host, self._socket.getsockname()[1]
         self.token = None if is_loopback(host) else token
         try:
-            self.site = Site(ask, Guard(host, self.port, self.token), every_s)
+            self.site = Site(ask, Guard(host, self.port, self.token), every_s, folder)
         except BaseException:
             self._socket.close()
             raise

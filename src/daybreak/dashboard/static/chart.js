@@ -92,8 +92,8 @@ export class LineChart {
   }
 
   /** series: [{label, colour, values, width, dash, fillTo}], values beside the points' times. */
-  show(times, series, bounds = null) {
-    this.shown = { times, series, bounds };
+  show(times, series, bounds = null, range = null) {
+    this.shown = { times, series, bounds, range };
     const last = series.map((s) => `${s.label} ${this.format(s.values.at(-1) ?? null)}`).join(", ");
     this.canvas.setAttribute("aria-label", `${this.title}, now: ${last}`);
     this.draw();
@@ -103,9 +103,9 @@ export class LineChart {
     const on = this.shown && surface(this.canvas);
     if (!on) return;
     const { g, width, height } = on;
-    const { times, series, bounds } = this.shown;
+    const { times, series, bounds, range } = this.shown;
     const p = palette();
-    const { from, to } = span();
+    const { from, to } = range ?? span();
     const [x0, x1, y0, y1] = [PAD.left, width - PAD.right, height - PAD.bottom, PAD.top];
     const seen = times.findIndex((t) => t >= from);
     const start = seen < 0 ? times.length : Math.max(0, seen - 1);

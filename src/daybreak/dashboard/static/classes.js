@@ -9,9 +9,6 @@ import { changePriority } from "./actions.js";
 let cards = [];
 let charts = null;
 let built = "";
-let extra = () => null;
-/** What-if adds curves: a function of class and figure that gives [{times, values, label}]. */
-export function overlay(give) { extra = give; }
 
 function figure(label, title) {
   const value = h("dd", {}, "–");
@@ -105,7 +102,6 @@ export function show(section) {
       { label: "p95", colour, values: of(i, "p95_s"), width: 2, fillTo: p50 },
       { label: "p50", colour, values: p50, width: 1 },
     ];
-    for (const more of extra(cls.name, times) ?? []) series.push({ colour: palette().ink, dash: [5, 4], width: 1.5, ...more });
     chart.show(times, series, bounds);
   });
   const lines = (key) => run.classes.map((c, i) => ({ label: c.name, colour: classColour(i), values: of(i, key) }));

@@ -5,12 +5,13 @@ import * as classes from "./classes.js";
 import * as queries from "./queries.js";
 import * as network from "./network.js";
 import * as schedule from "./schedule.js";
+import * as whatif from "./whatif.js";
 import * as changes from "./changes.js";
 import { changePolicy } from "./actions.js";
 import { $, h, text, untip } from "./dom.js";
 import { count, duration, percent, uptime } from "./format.js";
 
-const views = { classes, queries, network, schedule, changes };
+const views = { classes, queries, network, schedule, whatif, changes };
 let current = "classes";
 
 function choose() {
