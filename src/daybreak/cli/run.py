@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.console import console, print_json
 from daybreak.cli.dashboard import (
     DEFAULT_ADDRESS,
     DashboardAddress,
