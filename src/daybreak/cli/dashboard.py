@@ -43,7 +43,8 @@ def dashboard(
     need_web(address)
     from daybreak.dashboard.source import RunFolder
 
-    with _serve(RunFolder(run), address, run, say_plainly), stop_signals() as stopped:
+    shown = RunFolder(run)
+    with stop_signals() as stopped, _serve(shown, address, run, say_plainly):
         stopped.wait()
 
 
