@@ -14,6 +14,7 @@ from tests.dashboard.conftest import NASTY, Stage
 from tests.dashboard.web import ask, events, own
 
 from daybreak.dashboard.hub import MOST_PAGES
+from daybreak.dashboard.metrics import CONTENT_TYPE
 from daybreak.dashboard.server import ASSETS, Dashboard
 from daybreak.dashboard.source import RunFolder
 from daybreak.model import ConfigError
@@ -156,6 +157,12 @@ def test_a_body_without_end_is_cut_off(served: Dashboard) -> None:
 def test_a_script_gets_the_snapshot(served: Dashboard, record: Path) -> None:
     found = ask(served, "GET", "/api/snapshot").json
     assert Snapshot.from_json(found) == snapshot_of_record(record)
+
+
+def test_prometheus_gets_its_text(served: Dashboard) -> None:
+    found = ask(served, "GET", "/metrics")
+    assert (found.status, found.headers["content-type"]) == (200, CONTENT_TYPE)
+    assert b'daybreak_class_priority{class="high"} 60.0' in found.body
 
 
 def test_pages_hear_of_a_server_that_ends(stage: Stage) -> None:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 NASTY = "<img src=x onerror=alert(1)>"
 VIEWS = ("classes", "queries", "network", "schedule", "whatif", "changes")
 WAIT_MS = 30_000
-JOBS = re.compile(r"Schedule of the last 15 seconds: [1-9]\d* jobs on 1 lanes")
+JOBS = re.compile(r"Schedule of the last 10 seconds: [1-9]\d* jobs on 1 lanes")
 
 
 class Theatre:
@@ -125,7 +125,7 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     run, page = theatre.run, theatre.open()
     high, low = page.locator("[data-class=high]"), page.locator("[data-class=low]")
     expect(low.locator(".figures div:last-child dd")).to_have_text("0")
-    theatre.feed(6000)
+    theatre.feed(5000)
     expect(low.locator(".figures div:last-child dd")).not_to_have_text("0", timeout=WAIT_MS)
     expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s", timeout=WAIT_MS)
 
@@ -306,7 +306,8 @@ def test_network_and_schedule_show_what_ran_together(theatre: Theatre) -> None:
     expect(page.locator("svg .picked")).not_to_have_count(0)
     page.goto(f"{theatre.served.url}#schedule")
     expect(page.locator("canvas.strip")).to_have_attribute("aria-label", JOBS)
-    expect(page.locator("[data-view=schedule] tbody tr").first).to_contain_text("40")
+    table = page.locator("[data-view=schedule] tbody tr")
+    expect(table.filter(has_text=re.compile("(alarm|archive)"))).not_to_have_count(0)
     page.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,37 +40,44 @@ def dashboard(
 
     Example: daybreak dashboard runs/wildfire
     """
-    need_web()
+    need_web(address)
     from daybreak.dashboard.source import RunFolder
 
-    with _serve(RunFolder(run), address, run), stop_signals() as stopped:
+    shown = RunFolder(run)
+    with stop_signals() as stopped, _serve(shown, address, run, say_plainly):
         stopped.wait()
 
 
-def need_web() -> None:
-    """``ConfigError`` if what the page needs is not installed."""
+def need_web(address: str) -> None:
+    """``ConfigError`` if what the page needs is not installed, or its address makes no sense."""
     for module in ("starlette", "uvicorn"):
         if find_spec(module) is None:
             raise ConfigError(
                 "dashboard", f"{module} is not installed", "pip install 'daybreak[web]'"
             )
+    from daybreak.dashboard.guard import parse_address
+
+    parse_address(address)
 
 
-def serve_run(run: Run, address: str) -> Dashboard:
+def say_plainly(line: str) -> None:
+    """On standard error, as it is."""
+    error_console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def serve_run(run: Run, address: str, say: Callable[[str], None]) -> Dashboard:
     """A page for a run of this process; to be closed."""
     from daybreak.spark.commands import handle
 
-    return _serve(partial(handle, run), address, run.rundir.root)
+    return _serve(partial(handle, run), address, run.rundir.root, say)
 
 
-def _serve(ask: Ask, address: str, folder: Path) -> Dashboard:
+def _serve(ask: Ask, address: str, folder: Path, say: Callable[[str], None]) -> Dashboard:
     from daybreak.dashboard.guard import is_loopback, new_token, parse_address
     from daybreak.dashboard.server import Dashboard
 
     host, port = parse_address(address)
     token = None if is_loopback(host) else os.environ.get(TOKEN_VARIABLE) or new_token()
     serving = Dashboard(ask, host, port, token, folder=folder)
-    error_console().print(
-        f"dashboard: {serving.url}", markup=False, highlight=False, soft_wrap=True
-    )
+    say(f"dashboard: {serving.url}")
     return serving

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from daybreak.cli.console import console, error_console, print_json
-from daybreak.cli.dashboard import DEFAULT_ADDRESS, DashboardAddress, need_web, serve_run
+from daybreak.cli.console import console, print_json
+from daybreak.cli.dashboard import (
+    DEFAULT_ADDRESS,
+    DashboardAddress,
+    need_web,
+    say_plainly,
+    serve_run,
+)
 from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
@@ -98,16 +104,17 @@ def run(
     Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
     declared = Pipeline.read(pipeline)
-    if dashboard:
-        need_web()
     only_json = set_up(log_format, log_level)
+    if dashboard:
+        need_web(dashboard_address)
     with spark_as_events() if only_json else nullcontext():
         app = open_app(declared, policy, master)
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
     with started as running, ExitStack() as beside:
         if dashboard:
-            beside.enter_context(serve_run(running, dashboard_address))
+            say = teller("dashboard") if only_json else say_plainly
+            beside.enter_context(serve_run(running, dashboard_address, say))
         drained = _draining(running) if until_end else None
         title = f"{declared.name} under {running.prepared.policy.name}"
         lines = teller("status") if only_json else None
@@ -140,7 +147,7 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
         if can_draw():
             to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
         to.print(f"next: daybreak whatif {folder} --policy fcfs")
-    say = teller("summary") if only_json else _say_plainly
+    say = teller("summary") if only_json else say_plainly
     for name, rows in running.late.counts.items():
         if rows:
             say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
@@ -148,10 +155,6 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
         say(line)
     for name, why in running.failures.items():
         say(f"query {name} failed and was parked: {why}")
-
-
-def _say_plainly(line: str) -> None:
-    error_console().print(line, markup=False, highlight=False)
 
 
 def _draining(running: Run) -> Future[None]:

@@ -82,9 +82,9 @@ class Hub:
         finally:
             self._pages.discard(page)
 
-    async def snapshot(self) -> Any:
-        """The whole snapshot, for scripts."""
-        return await self._asked({})
+    async def snapshot(self, values: dict[str, Any]) -> Any:
+        """A snapshot for scripts and exporters."""
+        return await self._asked(values)
 
     async def look_now(self) -> None:
         """So that pages see a change at once."""

@@ -26,10 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.dashboard.guard import Guard, Refused, is_loopback
 from daybreak.dashboard.hub import EVERY_S, MOST_PAGES, Hub
+from daybreak.dashboard.metrics import CONTENT_TYPE, exposition
 from daybreak.dashboard.replays import Replays
 from daybreak.dashboard.source import Ask
 from daybreak.model.errors import ConfigError
 from daybreak.policies.registry import all_policies
+from daybreak.runtime.snapshot import Snapshot
 from daybreak.version import __version__
 
 #: Everything the page is made of.
@@ -87,6 +89,7 @@ class Site:
                 ),
                 Route("/events", self._events, methods=read),
                 Route("/api/session", self._session, methods=read),
+                Route("/metrics", self._metrics, methods=read),
                 Route("/api/snapshot", self._snapshot, methods=read),
                 Route("/api/command", self._command, methods=write),
                 Route("/api/whatif", self._whatif, methods=read),
@@ -121,7 +124,13 @@ class Site:
         return JSONResponse({"csrf": self._guard.csrf, "version": __version__, "policies": usable})
 
     async def _snapshot(self, _request: Request) -> Response:
-        return JSONResponse(await self.hub.snapshot())
+        return JSONResponse(await self.hub.snapshot({}))
+
+    async def _metrics(self, _request: Request) -> Response:
+        # Only the latest of what grows: the exposition has no use for jobs and history.
+        newest = {"jobs_after": 2**53, "points_after": 2**53, "changes_after": 2**53}
+        snapshot = Snapshot.from_json(await self.hub.snapshot(newest))
+        return Response(exposition(snapshot), media_type=CONTENT_TYPE)
 
     async def _command(self, request: Request) -> Response:
         asked = await read_object(request)

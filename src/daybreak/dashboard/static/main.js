@@ -71,7 +71,7 @@ function showAttention() {
   const troubled = queries.troubled();
   const badge = $("#troubled");
   badge.hidden = !troubled.length;
-  text(badge, String(troubled.length));
+  text(badge, troubled.length ? String(troubled.length) : "");
   const notes = [
     ...troubled.map((q) => [`${q.name} is ${q.state}`, q.error ?? "", "#queries"]),
     ...run.head.streams.filter((s) => s.error).map((s) => [`source of ${s.name} fails`, s.error, "#network"]),

@@ -8,7 +8,7 @@ import { count, duration, percent } from "./format.js";
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const LANE = 46;
 let strip, share, shareNow, body, range, hint;
-let seconds = 15;
+let seconds = 10;
 let frame = 0;
 let hits = [];
 
@@ -17,7 +17,7 @@ function build(section) {
   strip.addEventListener("pointermove", hover);
   strip.addEventListener("pointerleave", untip);
   range = h("div", { class: "range", role: "group", "aria-label": "Time span of the strip" },
-    ...[5, 15, 60].map((s) => h("button", { type: "button", class: "quiet", "aria-pressed": String(s === seconds), onclick: (e) => { seconds = s; for (const b of range.children) b.setAttribute("aria-pressed", String(b === e.target)); paint(); } }, `${s} s`)));
+    ...[5, 10, 60].map((s) => h("button", { type: "button", class: "quiet", "aria-pressed": String(s === seconds), onclick: (e) => { seconds = s; for (const b of range.children) b.setAttribute("aria-pressed", String(b === e.target)); paint(); } }, `${s} s`)));
   hint = h("p", { class: "legend muted" }, "A lane is a worker, a block a job in the colour of its class: the query that was asked, + those that rode along, and how many tuples each took. The darker part grows with the tuples.");
   const canvas = h("canvas", { class: "chart low" });
   share = new LineChart(canvas, { title: "Share of time", top: 1, format: (v) => percent(v, 1), axis: percent });
@@ -86,7 +86,7 @@ function block(g, job, lane, at, top, p) {
   g.globalAlpha = job.open ? 0.45 : 0.85; g.fillRect(x, y + tall - part, w, part); g.globalAlpha = 1;
   if (job.failed) { g.strokeStyle = p.ink; g.beginPath(); g.moveTo(x, y); g.lineTo(x + w, y + tall); g.stroke(); }
   hits.push({ x, w, y, tall, job });
-  if (w < 34) return;
+  if (w < 24) return;
   const along = job.queries.length - 1;
   g.save(); g.beginPath(); g.rect(x, y, w - 3, tall); g.clip();
   g.fillStyle = p.ink; g.lineJoin = "round"; g.strokeStyle = p.card; g.lineWidth = 3;
