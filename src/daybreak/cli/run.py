@@ -14,12 +14,15 @@ from daybreak.cli.console import console, error_console, print_json
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
+from daybreak.report.overload import dropped_table
 from daybreak.report.run import as_json as report_as_json
 from daybreak.report.run import class_table, loss_lines, plot_run, query_table, time_table
 from daybreak.report.text import table
+from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
@@ -79,6 +82,9 @@ def run(
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
     master: Master = "local[*]",
+    shed: Annotated[
+        bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
@@ -90,6 +96,8 @@ def run(
     """
     declared = Pipeline.read(pipeline)
     app = open_app(declared, policy, master)
+    if shed is not None:
+        app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
     with started as running:
@@ -112,26 +120,32 @@ def run(
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
     else:
-        to = console()
-        to.print(table(class_table(report)))
-        if treatment := treatment_table(report):
-            to.print(table(treatment))
-        to.print(table(query_table(report, 10), title="slowest queries"))
-        to.print(table(time_table(report)))
-        to.print(f"report: {running.rundir.record}")
-        if can_draw():
-            to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
-        to.print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
-    for name, rows in running.late.counts.items():
-        if rows:
+        _show(report, running.rundir.record)
+        console().print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
+    for name, late in running.late.counts.items():
+        if late:
             kept = running.late.folder / name
-            error_console().print(f"query {name}: {rows} rows were late, kept in {kept}")
+            error_console().print(f"query {name}: {late} rows were late, kept in {kept}")
     for line in loss_lines(report):
         error_console().print(line, markup=False, highlight=False)
     for name, why in running.failures.items():
         error_console().print(f"query {name} failed and was parked: {why}", style="red")
     if running.failures:
         raise typer.Exit(1)
+
+
+def _show(report: RunReport, record: Path) -> None:
+    to = console()
+    to.print(table(class_table(report)))
+    if treatment := treatment_table(report):
+        to.print(table(treatment))
+    to.print(table(query_table(report, 10), title="slowest queries"))
+    to.print(table(time_table(report)))
+    if rows := dropped_table(report, 10):
+        to.print(table(rows, title="dropped by load shedding"))
+    to.print(f"report: {record}")
+    if can_draw():
+        to.print(f"picture: {plot_run(report, record / 'report.png')}")
 
 
 def _draining(running: Run) -> Future[None]:
@@ -151,10 +165,6 @@ def _draining(running: Run) -> Future[None]:
 
 def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
     """The application on a Spark of its own; what needs no Spark is checked before it starts."""
-    if pipeline.shedding is not None:
-        raise ConfigError(
-            f"{pipeline.name}: [shedding]", "has no effect on Spark yet", "remove it, or simulate"
-        )
     if policy is not None:
         make_policy_with(policy)
     else:

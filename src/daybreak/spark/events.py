@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,5 +54,7 @@ class Hooks(NamedTuple):
     cancel: Callable[[str], None]
     #: Called every sampling period, on the loop's thread.
     tidy: Callable[[Loop], None]
-    #: Moves a query past so many tuples of each stream for ever, with the reason.
-    give_up: Callable[[Runnable, Mapping[str, int], str], None]
+    #: Moves queries past so many tuples of each stream for ever, all or none, with the reason.
+    give_up: Callable[[Sequence[tuple[Runnable, Mapping[str, int]]], str], None]
+    #: Jobs of these boxes have ended, and no other has begun; on the loop's thread.
+    ended: Callable[[Sequence[int], Loop], None]

@@ -160,33 +160,34 @@ class SparkExecutor:
 
         Not while a job of the query is under way. Returns how many were given up.
         """
-        inbox = self._inboxes[box]
-        if isinstance(inbox, WindowInbox):
-            return 0  # a window without some of its rows would be wrong, not late
-        count = prefix([(w.stream, w.tuples) for w in inbox.waiting], needed)
-        taken = inbox.take(count)
-        streams = {w.stream for w in taken}
-        lost = {s: sum(w.tuples for w in taken if w.stream == s) for s in streams}
-        try:
-            self._hooks.give_up(self.queries[box], lost, why)
-        except Exception:
-            inbox.put_back(taken)
-            raise
-        self._show(box)
-        if not self._state.running[box]:
-            # As if it had been taken along for nothing: what the policy knew of it has changed.
-            loop.policy.on_boarding(box, self.now_ns)
-            loop.policy.on_ride(box, 0, self.now_ns)
-        return count
+        waiting = [(w.stream, w.tuples) for w in self._inboxes[box].waiting]
+        return self.skip_oldest({box: prefix(waiting, needed)}, why, loop).get(box, 0)
 
-    def skip_oldest(self, box: int, count: int, why: str, loop: Loop) -> int:
-        """Gives up so many of a query's oldest tuples; not while a job of it is under way."""
-        left, needed = count, dict[str, int]()
-        for item in self._inboxes[box].waiting:
-            part = min(left, item.tuples)
-            needed[item.stream] = needed.get(item.stream, 0) + part
-            left -= part
-        return self.skip(box, needed, why, loop)
+    def skip_oldest(self, counts: Mapping[int, int], why: str, loop: Loop) -> dict[int, int]:
+        """Gives up so many of the oldest tuples of each query, all in one transaction.
+
+        Not while a job of one of them is under way. Returns how many were given up.
+        """
+        # A window without some of its rows would be wrong, not late.
+        boxes = [b for b in counts if not isinstance(self._inboxes[b], WindowInbox)]
+        taken = {b: self._inboxes[b].take(counts[b]) for b in boxes}
+        taken = {b: items for b, items in taken.items() if items}
+        if not taken:
+            return {}
+        try:
+            lost = [(self.queries[b], _by_stream(items)) for b, items in taken.items()]
+            self._hooks.give_up(lost, why)
+        except Exception:
+            for box, items in taken.items():
+                self._inboxes[box].put_back(items)
+            raise
+        for box in taken:
+            self._show(box)
+            if not self._state.running[box]:
+                # As if it had been taken along for nothing: what the policy knew has changed.
+                loop.policy.on_boarding(box, self.now_ns)
+                loop.policy.on_ride(box, 0, self.now_ns)
+        return {box: sum(w.tuples for w in items) for box, items in taken.items()}
 
     def in_job(self, box: int) -> bool:
         return box in self._in_job
@@ -354,6 +355,7 @@ class SparkExecutor:
             loop.rode(box, cost_ns, self.now_ns)
         for box in boxes:
             self._settle(box, loop)
+        self._hooks.ended(boxes, loop)
 
     def _settle(self, box: int, loop: Loop) -> None:
         """A job of this query has ended: what waited for that happens now."""
@@ -429,3 +431,9 @@ class SparkExecutor:
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
         self._threads.join()
+
+
+def _by_stream(taken: Sequence[Waiting]) -> dict[str, int]:
+    """How many tuples of each stream."""
+    streams = {w.stream for w in taken}
+    return {s: sum(w.tuples for w in taken if w.stream == s) for s in streams}

@@ -118,6 +118,11 @@ class Housekeeping:
         if time.monotonic() - self._taken_s >= PART_S:
             self._take()
 
+    def ended(self, boxes: Sequence[int], loop: Loop) -> None:
+        """Jobs of these queries have ended, and no other has begun."""
+        if self.shedding is not None:
+            self.shedding.settle(boxes, loop)
+
     def remove_passed(self) -> None:
         run, now_ns = self._run, time.time_ns()
         for stream in run.prepared.streams:
@@ -128,13 +133,14 @@ class Housekeeping:
             low = run.log.low_water(stream) or run.store.end(stream)
             run.store.remove_below(stream, low)
 
-    def give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
-        """Moves a query past so many rows of each stream for ever."""
+    def give_up(self, given: Sequence[tuple[Runnable, Mapping[str, int]]], why: str) -> None:
+        """Moves queries past so many rows of each stream for ever, all of them or none."""
         run, moves = self._run, []
-        for stream, rows in lost.items():
-            old = run.cursors[query.name, stream]
-            new = run.store.after(stream, old, rows)
-            moves.append((CursorMove(query.name, stream, old, new), rows))
+        for query, lost in given:
+            for stream, rows in lost.items():
+                old = run.cursors[query.name, stream]
+                new = run.store.after(stream, old, rows)
+                moves.append((CursorMove(query.name, stream, old, new), rows))
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new

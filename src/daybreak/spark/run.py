@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
 from daybreak.model.pipeline import QuerySpec, SinkSpec
 from daybreak.model.qos import QoSGraph
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
@@ -50,7 +51,7 @@ from daybreak.spark.prepared import Prepared
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import MakeShedder, Shedding
+from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import MemorySink, recover
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
@@ -64,8 +65,6 @@ from daybreak.spark.windows.views import ViewSink
 from daybreak.version import __version__
 
 LIMITS = Limits()
-#: How often load shedding looks at rates and backlog.
-SHED_EVERY_S = 0.5
 
 
 class Run:
@@ -81,14 +80,14 @@ class Run:
         reset: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
-        shedder: MakeShedder | None = None,
+        shedding: SheddingParams | None = None,
     ) -> None:
         """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
         self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.limits = limits
-        self._make_shedder = shedder
+        self._shedding = shedding
         self.room = Room()
         self.rates = Rates()
         self.dead = DeadLetters(self.rundir.root / "dead")
@@ -149,14 +148,14 @@ class Run:
                 prepared.spark.sparkContext.cancelJobsWithTag,
                 self.house.tidy,
                 self.house.give_up,
+                self.house.ended,
             ),
             self.limits,
             rider_bound_s,
         )
         self._tells = True
-        if self._make_shedder is not None:
-            shedder = self._make_shedder(self.state)
-            self.house.shedding = Shedding(self.executor, shedder, SHED_EVERY_S)
+        if self._shedding is not None:
+            self.house.shedding = Shedding(self.executor, self.state, self._shedding)
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
@@ -500,6 +499,7 @@ class Run:
             "master": self.prepared.spark.sparkContext.master,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "changes": self.changes,
+            **({"shedding": asdict(self._shedding)} if self._shedding else {}),
             "failures": self.failures,
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},
