@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--spells", type=int, default=40, help="how often the disk is filled")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the steady run")
     parser.add_argument("--queries", type=int, default=100, help="of the steady run")
-    parser.add_argument("--rate", type=float, default=500.0, help="rows per second of it")
+    parser.add_argument("--rate", type=float, default=100.0, help="rows per second of it")
     parser.add_argument("--tries", type=int, default=2000, help="of each kind of nonsense")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--docs", type=Path, help="folder to publish the results in")

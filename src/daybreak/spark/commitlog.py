@@ -359,12 +359,15 @@ class CommitLog:
     def give_up(self, why: str, moves: Iterable[tuple[CursorMove, int]]) -> None:
         """Moves cursors past rows that a query will never see, and records which and how many.
 
-        The newest ``MOST_LOST`` ranges are kept, and the number of rows of all.
+        A move that loses no row of its own is not recorded. The newest ``MOST_LOST`` ranges are
+        kept, and the number of rows of all.
         """
         with self._transaction():
             now_ns = self._clock_ns()
             for move, rows in moves:
                 self._move(f"giving up ({why})", [move])
+                if not rows:
+                    continue
                 self._db.execute(
                     "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),

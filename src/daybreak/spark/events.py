@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from daybreak.policies.base import Change
 from daybreak.runtime.loop import Loop
+from daybreak.spark.inbox import Waiting
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
 from daybreak.spark.windows.inbox import Tick
@@ -54,7 +55,7 @@ class Hooks(NamedTuple):
     cancel: Callable[[str], None]
     #: Called every sampling period, on the loop's thread.
     tidy: Callable[[Loop], None]
-    #: Moves queries past so many tuples of each stream for ever, all or none, with the reason.
-    give_up: Callable[[Sequence[tuple[Runnable, Mapping[str, int]]], str], None]
+    #: Moves queries past what was taken from their inboxes for ever, all or none, with the reason.
+    give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
     #: Jobs of these boxes have ended, and no other has begun; on the loop's thread.
     ended: Callable[[Sequence[int], Loop], None]

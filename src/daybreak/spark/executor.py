@@ -23,7 +23,6 @@ from daybreak.spark.compositor import Compositor
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
-from daybreak.spark.logspace import prefix
 from daybreak.spark.segments import Segment
 from daybreak.spark.standing import Standing, said
 from daybreak.spark.windows.inbox import Tick, WindowInbox
@@ -107,6 +106,10 @@ class SparkExecutor:
         """Tuples that wait for a query, held or not, and when the oldest arrived."""
         return self._inboxes[box].tuples, self._inboxes[box].head_ns
 
+    def inbox(self, box: int) -> Inbox:
+        """What waits for a query; to be read on the loop's thread."""
+        return self._inboxes[box]
+
     @property
     def failures(self) -> dict[str, str]:
         """Parked queries and why."""
@@ -155,28 +158,17 @@ class SparkExecutor:
         if not self.standings[box].held:
             self.release(box, loop)
 
-    def skip(self, box: int, needed: Mapping[str, int], why: str, loop: Loop) -> int:
-        """Gives up the oldest tuples of a query, so many of each stream at least.
-
-        Not while a job of the query is under way. Returns how many were given up.
-        """
-        waiting = [(w.stream, w.tuples) for w in self._inboxes[box].waiting]
-        return self.skip_oldest({box: prefix(waiting, needed)}, why, loop).get(box, 0)
-
     def skip_oldest(self, counts: Mapping[int, int], why: str, loop: Loop) -> dict[int, int]:
         """Gives up so many of the oldest tuples of each query, all in one transaction.
 
-        Not while a job of one of them is under way. Returns how many were given up.
+        Not while a job of one of them is under way. Of a query over windows, whole windows are
+        given up, at least as many as hold so many tuples. Returns how many were given up.
         """
-        # A window without some of its rows would be wrong, not late.
-        boxes = [b for b in counts if not isinstance(self._inboxes[b], WindowInbox)]
-        taken = {b: self._inboxes[b].take(counts[b]) for b in boxes}
-        taken = {b: items for b, items in taken.items() if items}
+        taken = {b: items for b, n in counts.items() if (items := self._inboxes[b].take(n))}
         if not taken:
             return {}
         try:
-            lost = [(self.queries[b], _by_stream(items)) for b, items in taken.items()]
-            self._hooks.give_up(lost, why)
+            self._hooks.give_up([(self.queries[b], items) for b, items in taken.items()], why)
         except Exception:
             for box, items in taken.items():
                 self._inboxes[box].put_back(items)
@@ -431,9 +423,3 @@ class SparkExecutor:
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
         self._threads.join()
-
-
-def _by_stream(taken: Sequence[Waiting]) -> dict[str, int]:
-    """How many tuples of each stream."""
-    streams = {w.stream for w in taken}
-    return {s: sum(w.tuples for w in taken if w.stream == s) for s in streams}

@@ -15,12 +15,14 @@ from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.inbox import Waiting
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import Sink
 from daybreak.spark.standing import said
+from daybreak.spark.windows.runner import CLOSED, past
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -133,17 +135,32 @@ class Housekeeping:
             low = run.log.low_water(stream) or run.store.end(stream)
             run.store.remove_below(stream, low)
 
-    def give_up(self, given: Sequence[tuple[Runnable, Mapping[str, int]]], why: str) -> None:
-        """Moves queries past so many rows of each stream for ever, all of them or none."""
-        run, moves = self._run, []
-        for query, lost in given:
-            for stream, rows in lost.items():
-                old = run.cursors[query.name, stream]
-                new = run.store.after(stream, old, rows)
-                moves.append((CursorMove(query.name, stream, old, new), rows))
+    def give_up(self, given: Sequence[tuple[Runnable, Sequence[Waiting]]], why: str) -> None:
+        """Moves queries past what was taken for ever, all of them or none."""
+        run = self._run
+        moves = [move for query, taken in given for move in self._moves(query, taken)]
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new
+
+    def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[CursorMove, int]]:
+        """How a query's cursors move past what was taken, and how many rows that loses."""
+        run, name, windowing = self._run, query.name, query.checked.windowing
+        if windowing is None:
+            lost: dict[str, int] = {}
+            for item in taken:
+                lost[item.stream] = lost.get(item.stream, 0) + item.tuples
+            starts = {stream: run.cursors[name, stream] for stream in lost}
+            return [
+                (CursorMove(name, s, starts[s], run.store.after(s, starts[s], rows)), rows)
+                for s, rows in lost.items()
+            ]
+        ranges = past(name, windowing, taken, run.store, run.cursors)
+        rows = sum(item.tuples for item in taken)
+        return [
+            (CursorMove(name, s, old, new), rows if s == CLOSED else 0)
+            for s, (old, new) in ranges.items()
+        ]
 
     def _take(self) -> None:
         """Hands what was recorded to the keeper; on the loop's thread, or after it."""

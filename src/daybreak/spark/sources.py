@@ -103,8 +103,9 @@ class Sources:
             kept.retry_s = now + self._limits.wait_ns(kept.failures) / 1e9
         elif now >= kept.retry_s and not self._hopeless(kept):
             kept.source.stop()
-            kept.source = self._make(name)
-            kept.source.start()
+            again = self._make(name)
+            again.start()  # before others see it: they may wait for its end
+            kept.source = again
             kept.started_s, kept.retry_s = now, None
 
     def _hopeless(self, kept: _Kept) -> bool:

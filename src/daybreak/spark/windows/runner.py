@@ -44,21 +44,35 @@ def compute(
 
     ``run`` is the query's SQL over one table per stream.
     """
-    old = cursors[query.name, CLOSED]
-    closed = max(old.seq, *(item.closes_us for item in taken))
-    ranges: Ranges = {CLOSED: (old, Cursor(closed, 0))}
-    kept: dict[str, list[Segment]] = {}
-    for stream in windowing.times:
-        start = cursors[query.name, stream]
-        kept[stream] = [s for s in store.segments(stream) if s.seq >= start.seq]
-        ranges[stream] = (start, _low_water(kept[stream], start, windowing, stream, closed))
+    ranges = past(query.name, windowing, taken, store, cursors)
+    old, new = ranges[CLOSED]
+    starts = {stream: ranges[stream][0].seq for stream in windowing.times}
+    kept = {s: [g for g in store.segments(s) if g.seq >= first] for s, first in starts.items()}
     picker = Picker(windowing, store, kept)
     results = [
         picker.cut(run(tables), first, last)
-        for first, last in picker.steps(old.seq, closed)
+        for first, last in picker.steps(old.seq, new.seq)
         for tables in picker.tables(first, last)
     ]
     return pa.concat_tables([query.schema.empty_table(), *results]), ranges
+
+
+def past(
+    query: str,
+    windowing: Windowing,
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    cursors: Mapping[tuple[str, str], Cursor],
+) -> Ranges:
+    """How a query's cursors move when the windows that ``taken`` closed are over and done with."""
+    old = cursors[query, CLOSED]
+    closed = max(old.seq, *(item.closes_us for item in taken))
+    ranges: Ranges = {CLOSED: (old, Cursor(closed, 0))}
+    for stream in windowing.times:
+        start = cursors[query, stream]
+        kept = [s for s in store.segments(stream) if s.seq >= start.seq]
+        ranges[stream] = (start, _low_water(kept, start, windowing, stream, closed))
+    return ranges
 
 
 def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
