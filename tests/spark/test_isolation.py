@@ -143,6 +143,34 @@ def test_a_sink_that_will_not_take_a_result_gets_it_later_and_once(
     assert sorted(got) == list(range(100))
 
 
+def test_a_sink_that_does_not_return_holds_up_its_own_query_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One worker, so that nobody else could do the rest; the same key comes again."""
+    released, keys, got = threading.Event(), list[str](), dict[str, list[int]]()
+
+    def external(rows: pa.Table, key: str) -> None:
+        keys.append(key)
+        assert released.wait(120)
+        got[key] = rows["reading"].to_pylist()  # by its key: a repetition changes nothing
+
+    app = declare(spark)
+    app.query("external", sql="SELECT reading FROM readings", sink=external)
+    limits = Limits(retries=2, retry_s=0.05, job_timeout_s=1.0)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, workers=1) as run:
+        run.drain()
+        assert run.failures.keys() == {"external"}
+        assert readings(run, "well") == list(range(100))
+        assert len(keys) == 1, "it is not called again before it has returned"
+        released.set()
+        until(lambda: len(got) == 1)
+        run.resume("external")
+        run.drain()
+        assert stands(run, "external")["state"] == "running"
+    assert sorted(n for rows in got.values() for n in rows) == list(range(100))
+    assert keys[:2] == keys[:1] * 2, "what it was given is given again, with the same key"
+
+
 def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

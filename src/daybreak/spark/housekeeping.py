@@ -92,14 +92,16 @@ class Housekeeping:
         self._taken_s = time.monotonic()
         self.shedding: Shedding | None = None
 
-    def tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        """What the keeper does, and how often."""
+    def tasks(self) -> list[list[tuple[float, Callable[[], None]]]]:
+        """What each keeper does, and how often; a sink may take its time, and so has its own."""
         return [
-            (0.2, self._run.sources.tend),
-            (0.2, self._redeliver),
-            (0.5, self._measure),
-            (PART_S, self._write_record),
-            (10.0, self._prune),
+            [(0.2, self._redeliver)],
+            [
+                (0.2, self._run.sources.tend),
+                (0.5, self._measure),
+                (PART_S, self._write_record),
+                (10.0, self._prune),
+            ],
         ]
 
     # On the loop's thread

@@ -84,7 +84,8 @@ class Run:
     ) -> None:
         """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
-        self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
+        # Refused before locking.
+        self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.limits = limits
         self._shedding = shedding
@@ -167,8 +168,8 @@ class Run:
         self._stop_threads.append(self._end_loop)
         self._stop_threads.append(self.sources.stop)
         self.start_sources()
-        self._keeper = Keeper(self.house.tasks())
-        self._stop_threads.append(self._keeper.stop)
+        self._keepers = [Keeper(tasks) for tasks in self.house.tasks()]
+        self._stop_threads += [keeper.stop for keeper in self._keepers]
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
 
@@ -408,7 +409,7 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What housekeeping could not do lately, and will try again."""
-        return dict(self._keeper.troubles)
+        return {what: why for keeper in self._keepers for what, why in keeper.troubles.items()}
 
     def healthy(self) -> None:
         """Raises if a source or the scheduler itself has died."""
