@@ -17,6 +17,7 @@ from benchmarks.soaking.fuzz import fuzz
 from benchmarks.soaking.kills import kills
 from benchmarks.soaking.present import publish, summary
 from benchmarks.soaking.steady import steady
+from rich.console import Console
 
 from daybreak.report.text import table
 
@@ -60,7 +61,7 @@ def main() -> int:
     if given.json:
         print(json.dumps(outcome, indent=2))
     else:
-        print(table(summary(outcome)))
+        Console().print(table(summary(outcome)))
     return 1 if any(o["wrong"] for o in outcome.values()) else 0
 
 

@@ -75,9 +75,9 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
     spark.udf.register("slowly", slowly, LongType())
     app = App.from_pipeline(Pipeline.parse(PIPELINE), spark)
     with app.run(run_dir=tmp_path / "run", workers=1) as run:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while run.log.losses().get("slow", {}).get("shed", 0) < 500:
-            assert time.monotonic() < deadline, "nothing is shed under overload"
+            assert time.monotonic() < deadline, (run.state.calls, run.troubles, run.log.losses())
             run.wait(0.1)
         log = run.log
         run._end_threads()  # as ``stop`` does; the log is still open

@@ -6,9 +6,11 @@ for Spark has a thread of its own (``Keeper``).
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from daybreak.runtime.loop import Loop
@@ -91,6 +93,8 @@ class Housekeeping:
         self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
         self._taken_s = time.monotonic()
         self.shedding: Shedding | None = None
+        #: What the loop's thread could not do lately, and why.
+        self.troubles: dict[str, str] = {}
 
     def tasks(self) -> list[list[tuple[float, Callable[[], None]]]]:
         """What each keeper does, and how often; a sink may take its time, and so has its own."""
@@ -108,6 +112,25 @@ class Housekeeping:
 
     def tidy(self, loop: Loop) -> None:
         """Removes segments that every query has passed, and makes room if the log is full."""
+        with self._forgiving("tidy"):
+            self._make_room(loop)
+            if self.shedding is not None:
+                self.shedding.tidy(loop)
+            for tick in self._run.time.silences(time.time_ns()):
+                self._run.executor.on_tick(tick)
+        if time.monotonic() - self._taken_s >= PART_S:
+            self._take()
+
+    @contextmanager
+    def _forgiving(self, what: str) -> Iterator[None]:
+        """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
+        try:
+            yield
+            self.troubles.pop(what, None)
+        except (sqlite3.OperationalError, OSError) as error:
+            self.troubles[what] = said(error)
+
+    def _make_room(self, loop: Loop) -> None:
         run, most = self._run, self._run.limits.log_max_bytes
         self.remove_passed()
         over = unread_bytes(run) - most
@@ -115,17 +138,12 @@ class Housekeeping:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()
         run.room.full = unread_bytes(run) > most
-        if self.shedding is not None:
-            self.shedding.tidy(loop)
-        for tick in run.time.silences(time.time_ns()):
-            run.executor.on_tick(tick)
-        if time.monotonic() - self._taken_s >= PART_S:
-            self._take()
 
     def ended(self, boxes: Sequence[int], loop: Loop) -> None:
         """Jobs of these queries have ended, and no other has begun."""
         if self.shedding is not None:
-            self.shedding.settle(boxes, loop)
+            with self._forgiving("shedding"):
+                self.shedding.settle(boxes, loop)
 
     def remove_passed(self) -> None:
         run, now_ns = self._run, time.time_ns()

@@ -409,7 +409,8 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What housekeeping could not do lately, and will try again."""
-        return {what: why for keeper in self._keepers for what, why in keeper.troubles.items()}
+        troubles = [self.house.troubles, *(keeper.troubles for keeper in self._keepers)]
+        return {what: why for told in troubles for what, why in told.copy().items()}
 
     def healthy(self) -> None:
         """Raises if a source or the scheduler itself has died."""
