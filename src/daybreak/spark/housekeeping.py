@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from daybreak.runtime.loop import Loop
@@ -22,7 +22,7 @@ from daybreak.spark.jobs import Runnable
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
-from daybreak.spark.sinks import Sink
+from daybreak.spark.sinks import Sink, sweep
 from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import CLOSED, past
 
@@ -201,12 +201,15 @@ class Housekeeping:
         self._run.head().save_head(self._run.rundir.record)
 
     def _prune(self) -> None:
-        """Forgets commits that are over and done with."""
+        """Forgets commits that are over and done with, and what never came to a commit."""
         self._run.log.prune(time.time_ns() - COMMITS_KEPT_NS)
         self._run.log.checkpoint()
+        sweep(self._run.log, self._run.sinks)
 
     def finish(self) -> None:
         """Writes the rest of the record; when all threads have ended."""
+        with suppress(sqlite3.Error, OSError):  # else the next start does it
+            sweep(self._run.log, self._run.sinks)
         head = self._run.head()
         self._run.monitor.sample(head.spent.wall_ns, self._run.state)
         self._take()

@@ -280,6 +280,20 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
     return outcome
 
 
+def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:
+    """Removes what jobs that ended without a commit have staged."""
+    abandoned = log.take_abandoned()
+    try:
+        for sink in sinks.values() if abandoned else ():
+            for path in sink.staged():
+                if "-".join(path.name.split("-")[:3]) in abandoned:  # see CommitLog.new_job
+                    path.unlink(missing_ok=True)
+    except OSError:
+        for job in abandoned:
+            log.abandon(job)  # again next time
+        raise
+
+
 def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
     """Makes delivered files durable; then the log may forget what they hold."""
     places = (sinks[file.query].target(file) for file in files)
