@@ -53,7 +53,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         refuse()
         sync_all(paths)
 
-    commit = run.log.commit
+    commit, forget = run.log.commit, run.log.forget_segments
 
     def counted(*arguments: Any) -> Any:
         try:
@@ -61,6 +61,12 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         except sqlite3.OperationalError:
             hits[0] += 1
             raise
+
+    def forgetting(*arguments: Any) -> Any:
+        if full.is_set():  # a delete needs room, too: in the write-ahead log
+            hits[0] += 1
+            raise sqlite3.OperationalError("database or disk is full")
+        return forget(*arguments)
 
     def spells() -> None:
         while not over.wait(chance.uniform(0.05, 0.3)):
@@ -73,6 +79,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr("daybreak.spark.sinks.sync_files", sync_many)
     monkeypatch.setattr(run.log, "commit", counted)
+    monkeypatch.setattr(run.log, "forget_segments", forgetting)
     thread = threading.Thread(target=spells)
     thread.start()
     try:
@@ -107,7 +114,7 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         with failing_disk(run, seed, monkeypatch) as hits:
             deadline = time.monotonic() + 60
-            while hits[0] < 10 or not run.rates.per_s("readings"):
+            while hits[0] < 20 or not run.rates.per_s("readings"):
                 assert time.monotonic() < deadline, "the disk was never full"
                 time.sleep(0.05)  # polls
         run.drain()
@@ -119,3 +126,35 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
     ):
         table = pq.read_table(tmp_path / "out" / name, partitioning=None)
         assert sorted(table["reading"].to_pylist()) == expected, name
+
+
+def test_what_a_failed_job_has_staged_goes_while_it_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a disk that is full for long fills up with what never came to a commit."""
+    monkeypatch.setattr("daybreak.spark.housekeeping.COMMITS_KEPT_NS", 0)
+    app = App(spark, name="failed", folder=tmp_path)
+    arrivals = Arrivals(rate_per_s=200)
+    app.stream("readings", format="generator", options={"limit": 100}, arrivals=arrivals)
+    for form in ("json", "csv"):
+        app.query(
+            form, sql="SELECT reading FROM readings", sink={"format": form, "path": f"out/{form}"}
+        )
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(retry_s=0.02)) as run:
+        commit, left = run.log.commit, [6]
+
+        def full(*arguments: Any) -> Any:
+            if left[0] > 0:
+                left[0] -= 1
+                raise sqlite3.OperationalError("database or disk is full")
+            return commit(*arguments)
+
+        monkeypatch.setattr(run.log, "commit", full)
+        run.drain()
+        assert left == [0]
+        staged = [p for sink in run.sinks.values() for p in sink.staged()]
+        assert len(staged) >= 6, "they are still there"
+        run.house._prune()
+        assert not [p for sink in run.sinks.values() for p in sink.staged()]
+    for form in ("json", "csv"):
+        assert sum(len(p.read_text().splitlines()) for p in (tmp_path / f"out/{form}").glob("*.*"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daybreak.model import Arrivals, ConfigError
+from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
 
@@ -66,10 +67,13 @@ def started(spark: SparkSession, folder: Path, well: list[bool]) -> Run:
         return readings
 
     app.limits = replace(app.limits, retries=1, retry_s=0.05, admit_load=1e-6)
-    return app.run("fcfs", run_dir=folder, shedder=lambda _view: Bursts())
+    return app.run("fcfs", run_dir=folder, shedding=SheddingParams(window_s=0.3))
 
 
-def test_a_run_tells_what_happened_to_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_tells_what_happened_to_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.spark.shedding.Shedder", lambda *_view, **_spared: Bursts())
     folder, well = tmp_path / "told", [True]  # it is called once to be checked
     with started(spark, folder, well):
         well[0] = False

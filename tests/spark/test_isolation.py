@@ -6,13 +6,14 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.soaking.nonsense import records
 from pyspark.sql.types import IntegerType
 
 from daybreak.model import Arrivals
@@ -142,6 +143,34 @@ def test_a_sink_that_will_not_take_a_result_gets_it_later_and_once(
     assert sorted(got) == list(range(100))
 
 
+def test_a_sink_that_does_not_return_holds_up_its_own_query_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One worker, so that nobody else could do the rest; the same key comes again."""
+    released, keys, got = threading.Event(), list[str](), dict[str, list[int]]()
+
+    def external(rows: pa.Table, key: str) -> None:
+        keys.append(key)
+        assert released.wait(120)
+        got[key] = rows["reading"].to_pylist()  # by its key: a repetition changes nothing
+
+    app = declare(spark)
+    app.query("external", sql="SELECT reading FROM readings", sink=external)
+    limits = Limits(retries=2, retry_s=0.05, job_timeout_s=1.0)
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, workers=1) as run:
+        run.drain()
+        assert run.failures.keys() == {"external"}
+        assert readings(run, "well") == list(range(100))
+        assert len(keys) == 1, "it is not called again before it has returned"
+        released.set()
+        until(lambda: len(got) == 1)
+        run.resume("external")
+        run.drain()
+        assert stands(run, "external")["state"] == "running"
+    assert sorted(n for rows in got.values() for n in rows) == list(range(100))
+    assert keys[:2] == keys[:1] * 2, "what it was given is given again, with the same key"
+
+
 def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -188,7 +217,7 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
         run.drain()
         assert readings(run, "all") == list(range(20))
         assert call(run.rundir.root, "queries")["streams"]["readings"]["dead_letters"] == 3
-        (source / "2.json").write_bytes(garbage(random.Random(seed), lines))
+        (source / "2.json").write_bytes(records(lines, 300, random.Random(seed)))
         run.drain()
         assert not run.failures
         # What garbage happens to be well formed is a row like any other.
@@ -198,18 +227,6 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
     report = RunReport.load(tmp_path / "run/record")
     assert report.manifest["dead_letters"] == {"readings": kept.num_rows}
     assert kept.num_rows > 100, "garbage is noticed"
-
-
-def garbage(chance: random.Random, lines: list[str]) -> bytes:
-    """Records cut, mixed and made of anything."""
-    made: list[bytes] = []
-    for _ in range(300):
-        line = bytearray(chance.choice(lines), "utf-8")
-        for _ in range(chance.randint(1, 5)):
-            at = chance.randrange(len(line))
-            line[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(1, 3))
-        made.append(bytes(line).replace(b"\n", b"").replace(b"\r", b""))
-    return b"\n".join(made)
 
 
 def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -294,35 +311,3 @@ def test_a_source_that_waits_for_room_can_be_stopped(spark: SparkSession, tmp_pa
         run.resume("all")
         run.drain()
         assert readings(run, "all") == list(range(2000)), "nothing was lost by stopping"
-
-
-class HalfOfB:
-    """Drops half of what comes to the second query."""
-
-    def review(
-        self, _elapsed_s: float, arrived: Mapping[int, int], backlog: Sequence[float]
-    ) -> Mapping[int, float]:
-        assert len(backlog) == 2
-        assert arrived.keys() <= {0, 1}
-        return {1: 0.5}
-
-
-def test_what_is_shed_is_lost_to_that_query_alone_and_counted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    app = App(spark, name="shed")
-    arrivals = Arrivals(rate_per_s=400)
-    app.stream("readings", format="generator", options={"limit": 1000}, arrivals=arrivals)
-    app.query("a", sql="SELECT reading FROM readings")
-    app.query("b", sql="SELECT reading FROM readings")
-    with app.run("stride", run_dir=tmp_path / "run", shedder=lambda _view: HalfOfB()) as run:
-        run.pause("b")  # so that there is something left to drop when it is reviewed
-        run.drain()
-        until(lambda: stands(run, "b")["lost"].get("shed", 0) >= 300)
-        run.resume("b")
-        run.drain()
-        lost = stands(run, "b")["lost"]["shed"]
-        kept = readings(run, "b")
-        assert readings(run, "a") == list(range(1000))
-        assert len(kept) == len(set(kept)) == 1000 - lost
-    assert run.report().manifest["lost"] == {"b": {"shed": lost}}

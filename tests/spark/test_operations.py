@@ -15,6 +15,7 @@ import pytest
 
 from daybreak.cli.main import main
 from daybreak.model import Arrivals, ConfigError
+from daybreak.model.limits import Limits
 from daybreak.policies.registry import all_policies
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
@@ -219,6 +220,36 @@ def test_the_commands_reach_a_run(
     code, _, said = daybreak("queries", folder)
     assert code == 2
     assert "no run is there now" in said
+
+
+def test_a_query_without_capacity_is_judged_refused_or_forced(
+    spark: SparkSession, tmp_path: Path, daybreak: Callable[..., tuple[int, str, str]]
+) -> None:
+    folder = str(tmp_path / "run")
+    declared = ("d", "--sql", "SELECT station FROM readings", "--class", "low", "--sink", "memory")
+    nothing_left = Limits(admit_load=1e-9)
+    app = declare(spark, rows=100_000, rate_per_s=200)
+    with app.run("fcfs", run_dir=folder, limits=nothing_left) as run:
+        until(lambda: run.rates.per_s("readings") > 0)
+        code, said, _ = daybreak("register", folder, *declared, "--dry-run")
+        assert code == 0
+        assert "query d is not registered" in said
+        assert "too much" in said
+        verdict = json.loads(daybreak("register", folder, *declared, "--dry-run", "--json")[1])
+        assert verdict["admission"]["admitted"] is False
+        assert verdict["admission"]["after"] > verdict["admission"]["load"] > 0
+        code, _, said = daybreak("register", folder, *declared)
+        assert code == 2
+        assert "is not admitted" in said.replace("\n", " ")
+        assert "--force" in said.replace("\n", " ")
+        names = [q["query"] for q in call(run.rundir.root, "queries")["queries"]]
+        assert names == ["a", "b", "c"], "neither judging nor refusing registers it"
+        assert "d" not in run.log.queries()
+        code, said, _ = daybreak("register", folder, *declared, "--force")
+        assert code == 0
+        assert "query d is running" in said
+        until(lambda: stands(run, "d")["tuples"] > 0)
+    assert [c["subject"] for c in run.changes if c["what"] == "registered"] == ["d"]
 
 
 def test_no_request_does_harm(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,12 +23,15 @@ from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, tell
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
+from daybreak.report.overload import dropped_table
 from daybreak.report.run import as_json as report_as_json
 from daybreak.report.run import class_table, loss_lines, plot_run, query_table, time_table
 from daybreak.report.text import table
+from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
@@ -92,6 +95,9 @@ def run(
     ] = False,
     dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = "local[*]",
+    shed: Annotated[
+        bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
+    ] = None,
     log_format: LogFormat = "text",
     log_level: LogLevel = "info",
     as_json: AsJson = False,
@@ -109,6 +115,8 @@ def run(
         need_web(dashboard_address)
     with spark_as_events() if only_json else nullcontext():
         app = open_app(declared, policy, master)
+    if shed is not None:
+        app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
     with started as running, ExitStack() as beside:
@@ -137,16 +145,8 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
     else:
-        to = console()
-        to.print(table(class_table(report)))
-        if treatment := treatment_table(report):
-            to.print(table(treatment))
-        to.print(table(query_table(report, 10), title="slowest queries"))
-        to.print(table(time_table(report)))
-        to.print(f"report: {running.rundir.record}")
-        if can_draw():
-            to.print(f"picture: {plot_run(report, running.rundir.record / 'report.png')}")
-        to.print(f"next: daybreak whatif {folder} --policy fcfs")
+        _show(report, running.rundir.record)
+        console().print(f"next: daybreak whatif {folder} --policy fcfs")
     say = teller("summary") if only_json else say_plainly
     for name, rows in running.late.counts.items():
         if rows:
@@ -155,6 +155,20 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
         say(line)
     for name, why in running.failures.items():
         say(f"query {name} failed and was parked: {why}")
+
+
+def _show(report: RunReport, record: Path) -> None:
+    to = console()
+    to.print(table(class_table(report)))
+    if treatment := treatment_table(report):
+        to.print(table(treatment))
+    to.print(table(query_table(report, 10), title="slowest queries"))
+    to.print(table(time_table(report)))
+    if rows := dropped_table(report, 10):
+        to.print(table(rows, title="dropped by load shedding"))
+    to.print(f"report: {record}")
+    if can_draw():
+        to.print(f"picture: {plot_run(report, record / 'report.png')}")
 
 
 def _draining(running: Run) -> Future[None]:
@@ -174,10 +188,6 @@ def _draining(running: Run) -> Future[None]:
 
 def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
     """The application on a Spark of its own; what needs no Spark is checked before it starts."""
-    if pipeline.shedding is not None:
-        raise ConfigError(
-            f"{pipeline.name}: [shedding]", "has no effect on Spark yet", "remove it, or simulate"
-        )
     if policy is not None:
         make_policy_with(policy)
     else:

@@ -107,6 +107,6 @@ def make_policy(name: str, params: Table | None = None, place: str = "policy") -
     return kind(params_from(table, kind.Params))
 
 
-def make_policy_with(name: str, **params: Any) -> BasePolicy:
+def make_policy_with(name: str, /, **params: Any) -> BasePolicy:
     """The same from Python: ``make_policy_with("round-robin", level="query")``."""
     return make_policy(name, Table(Document(f"policy {name}", "", params), (), params))

@@ -11,15 +11,34 @@ Pure decisions: no clock, no queues, no randomness. Executors count, ask, and dr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
+from daybreak.model.network import Network
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
-from daybreak.policies.base import View
 
 #: Weight of the newest window in the rates.
 NEWEST = 0.5
+
+
+class Estimates(Protocol):
+    """What the decision is made from; a policy's ``View`` has it all."""
+
+    @property
+    def network(self) -> Network: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def cost_ns(self) -> Sequence[float]:
+        """Work per tuple of each box; 0 where it is not known."""
+
+    @property
+    def selectivity(self) -> Sequence[float]: ...
+    @property
+    def class_priority(self) -> Sequence[float]: ...
+    @property
+    def query_class(self) -> Sequence[int]: ...
 
 
 class Input(NamedTuple):
@@ -67,7 +86,7 @@ def same_fractions(inputs: Sequence[Input], capacity: float, keep: float = 0.0) 
     return [share] * len(inputs)
 
 
-def work_ahead_ns(view: View) -> list[float]:
+def work_ahead_ns(view: Estimates) -> list[float]:
     """Expected work on a tuple at each box and on all that becomes of it, over all queries."""
     network, ahead = view.network, [0.0] * len(view.network.boxes)
     for b in reversed(network.topological):
@@ -76,7 +95,7 @@ def work_ahead_ns(view: View) -> list[float]:
     return ahead
 
 
-def worth(view: View, box: int) -> float:
+def worth(view: Estimates, box: int) -> float:
     """Utility to expect from a tuple at a box: results, times what each is worth.
 
     A result is worth its query's utility at the least latency possible (the cost of the boxes on
@@ -104,8 +123,15 @@ class Shedder:
     what is waited out. It ends when less is asked for. Executors call ``review`` once per window.
     """
 
-    def __init__(self, view: View, params: SheddingParams) -> None:
+    def __init__(
+        self,
+        view: Estimates,
+        params: SheddingParams,
+        spared: Callable[[int], bool] = lambda _box: False,
+    ) -> None:
+        """``spared``: whether a box asks for time as others do, but must not lose a tuple."""
         self.params = params
+        self._spared = spared
         self._view = view
         #: Arrivals per second at each input box, dropped ones included.
         self._rates: dict[int, float] = {}
@@ -133,14 +159,16 @@ class Shedder:
         self.overloaded = asked > room and (self.overloaded or late_s > 0)
         if not self.overloaded:
             return {}
-        boxes = sorted(self._rates)
+        room -= max(late_s, 0.0) / params.recover_s
+        room -= sum([self._rates[b] * ahead[b] for b in self._rates if self._spared(b)]) / NS_PER_S
+        boxes = [b for b in sorted(self._rates) if not self._spared(b)]
         inputs = [Input(self._rates[b], ahead[b] / NS_PER_S, worth(view, b)) for b in boxes]
         shares = drop_fractions if params.by == "utility" else same_fractions
-        dropped = shares(inputs, room - max(late_s, 0.0) / params.recover_s, params.keep)
+        dropped = shares(inputs, room, params.keep)
         return {b: share for b, share in zip(boxes, dropped, strict=True) if share > 0}
 
 
-def _patience_s(view: View) -> float:
+def _patience_s(view: Estimates) -> float:
     graphs = [q.qos for q in view.network.queries if q.qos is not None]
     deadlines = [g.deadline_ns for g in graphs if g.deadline_ns is not None]
     return min(deadlines) / 2 / NS_PER_S if deadlines else 1.0

@@ -24,6 +24,7 @@ from daybreak.model.pipeline import (
     ViewSpec,
 )
 from daybreak.model.qos import QoSGraph
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.spark.check import CheckedQuery, Checker
@@ -36,7 +37,6 @@ from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_sp
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.run import Run
 from daybreak.spark.session import local_session
-from daybreak.spark.shedding import MakeShedder
 from daybreak.spark.sinks import Callback
 from daybreak.spark.windows.check import event_times
 from daybreak.spark.windows.shared import Views
@@ -68,6 +68,8 @@ class App:
     folder: Path = field(default_factory=Path)
     name: str = "daybreak"
     limits: Limits = field(default_factory=Limits)
+    #: Load shedding under overload; None: nothing is ever dropped.
+    shedding: SheddingParams | None = None
     #: Whether long and overlapping windows are computed from partial aggregates.
     panes: bool = True
     #: The longest window that is allowed.
@@ -87,6 +89,7 @@ class App:
     def from_pipeline(cls, pipeline: Pipeline, spark: SparkSession) -> App:
         """The application a pipeline file declares."""
         app = cls(spark, folder=pipeline.folder, name=pipeline.name, limits=pipeline.limits)
+        app.shedding = pipeline.shedding
         app._classes = {c.name: c for c in pipeline.classes}
         app._streams = {s.name: s for s in pipeline.streams}
         for query in pipeline.queries:
@@ -243,14 +246,14 @@ class App:
         reset: Sequence[str] = (),
         rider_bound_s: float = 0.1,
         limits: Limits | None = None,
-        shedder: MakeShedder | None = None,
+        shedding: SheddingParams | None = None,
     ) -> Run:
         """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
 
         Filters of one class over one stream run together while that delays the query the policy
         asked for by at most ``rider_bound_s``; 0 lets every query run by itself. ``limits``
         says how far things may go before it gives way; left out: those of the pipeline.
-        ``shedder`` makes what decides on tuples to drop under overload; left out: none is.
+        ``shedding`` lets tuples be dropped under overload; left out: as the pipeline says.
         """
         return Run(
             self.check(policy),
@@ -260,7 +263,7 @@ class App:
             reset=tuple(reset),
             rider_bound_s=rider_bound_s,
             limits=limits or self.limits,
-            shedder=shedder,
+            shedding=shedding or self.shedding,
         )
 
     def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:

@@ -151,6 +151,8 @@ class CommitLog:
         self._clock_ns = clock_ns
         self._guard = threading.RLock()
         self._jobs = 0
+        #: Jobs that ended without a commit, and may have staged something.
+        self._abandoned: set[str] = set()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.text_factory = lambda text: text.decode(errors="replace")
         try:
@@ -196,6 +198,23 @@ class CommitLog:
         with self._guard:
             self._jobs += 1
             return f"{self.id}-{self.run:04d}-{self._jobs:08d}"
+
+    def abandon(self, job: str) -> None:
+        """A job ended without a commit: what it staged is of no use."""
+        with self._guard:
+            self._abandoned.add(job)
+
+    def take_abandoned(self) -> set[str]:
+        """Jobs whose staged files may go; none where that is not certain yet.
+
+        A commit that failed may still stand in the write-ahead log, and a crash would bring it
+        back: only when that log is empty it is certain that it never will.
+        """
+        with self._guard:
+            if not self._abandoned or not self.checkpoint():
+                return set()
+            taken, self._abandoned = self._abandoned, set()
+            return taken
 
     # Segments
 
@@ -359,12 +378,15 @@ class CommitLog:
     def give_up(self, why: str, moves: Iterable[tuple[CursorMove, int]]) -> None:
         """Moves cursors past rows that a query will never see, and records which and how many.
 
-        The newest ``MOST_LOST`` ranges are kept, and the number of rows of all.
+        A move that loses no row of its own is not recorded. The newest ``MOST_LOST`` ranges are
+        kept, and the number of rows of all.
         """
         with self._transaction():
             now_ns = self._clock_ns()
             for move, rows in moves:
                 self._move(f"giving up ({why})", [move])
+                if not rows:
+                    continue
                 self._db.execute(
                     "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),
@@ -418,10 +440,11 @@ class CommitLog:
             self._db.executemany("DELETE FROM files WHERE job = ?", jobs)
             self._db.executemany("DELETE FROM commits WHERE job = ?", jobs)
 
-    def checkpoint(self) -> None:
-        """Brings the write-ahead log into the database and cuts it to nothing."""
+    def checkpoint(self) -> bool:
+        """Brings the write-ahead log into the database and cuts it to nothing, if it can."""
         with self._guard:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return not busy
 
     def _move(self, job: str, moves: Sequence[CursorMove]) -> None:
         done = self._db.executemany(

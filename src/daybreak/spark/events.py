@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from daybreak.policies.base import Change
 from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
@@ -55,7 +56,9 @@ class Hooks(NamedTuple):
     cancel: Callable[[str], None]
     #: Called every sampling period, on the loop's thread.
     tidy: Callable[[Loop], None]
-    #: Moves a query past so many tuples of each stream for ever, with the reason.
-    give_up: Callable[[Runnable, Mapping[str, int], str], None]
+    #: Moves queries past what was taken from their inboxes for ever, all or none, with the reason.
+    give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
+    #: Jobs of these boxes have ended, and no other has begun; on the loop's thread.
+    ended: Callable[[Sequence[int], Loop], None]
     #: Tells the event log.
     say: Say = silent

@@ -24,7 +24,6 @@ from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
-from daybreak.spark.logspace import prefix
 from daybreak.spark.segments import Segment
 from daybreak.spark.standing import Standing, said
 from daybreak.spark.windows.inbox import Tick, WindowInbox
@@ -128,6 +127,10 @@ class SparkExecutor:
         """Workers at work, their present job and for how long (s) they are at it."""
         return self._threads.underway()
 
+    def inbox(self, box: int) -> Inbox:
+        """What waits for a query; to be read on the loop's thread."""
+        return self._inboxes[box]
+
     @property
     def failures(self) -> dict[str, str]:
         """Parked queries and why."""
@@ -176,38 +179,28 @@ class SparkExecutor:
         if not self.standings[box].held:
             self.release(box, loop)
 
-    def skip(self, box: int, needed: Mapping[str, int], why: str, loop: Loop) -> int:
-        """Gives up the oldest tuples of a query, so many of each stream at least.
+    def skip_oldest(self, counts: Mapping[int, int], why: str, loop: Loop) -> dict[int, int]:
+        """Gives up so many of the oldest tuples of each query, all in one transaction.
 
-        Not while a job of the query is under way. Returns how many were given up.
+        Not while a job of one of them is under way. Of a query over windows, whole windows are
+        given up, at least as many as hold so many tuples. Returns how many were given up.
         """
-        inbox = self._inboxes[box]
-        if isinstance(inbox, WindowInbox):
-            return 0  # a window without some of its rows would be wrong, not late
-        count = prefix([(w.stream, w.tuples) for w in inbox.waiting], needed)
-        taken = inbox.take(count)
-        streams = {w.stream for w in taken}
-        lost = {s: sum(w.tuples for w in taken if w.stream == s) for s in streams}
+        taken = {b: items for b, n in counts.items() if (items := self._inboxes[b].take(n))}
+        if not taken:
+            return {}
         try:
-            self._hooks.give_up(self.queries[box], lost, why)
+            self._hooks.give_up([(self.queries[b], items) for b, items in taken.items()], why)
         except Exception:
-            inbox.put_back(taken)
+            for box, items in taken.items():
+                self._inboxes[box].put_back(items)
             raise
-        self._show(box)
-        if not self._state.running[box]:
-            # As if it had been taken along for nothing: what the policy knew of it has changed.
-            loop.policy.on_boarding(box, self.now_ns)
-            loop.policy.on_ride(box, 0, self.now_ns)
-        return count
-
-    def skip_oldest(self, box: int, count: int, why: str, loop: Loop) -> int:
-        """Gives up so many of a query's oldest tuples; not while a job of it is under way."""
-        left, needed = count, dict[str, int]()
-        for item in self._inboxes[box].waiting:
-            part = min(left, item.tuples)
-            needed[item.stream] = needed.get(item.stream, 0) + part
-            left -= part
-        return self.skip(box, needed, why, loop)
+        for box in taken:
+            self._show(box)
+            if not self._state.running[box]:
+                # As if it had been taken along for nothing: what the policy knew has changed.
+                loop.policy.on_boarding(box, self.now_ns)
+                loop.policy.on_ride(box, 0, self.now_ns)
+        return {box: sum(w.tuples for w in items) for box, items in taken.items()}
 
     def in_job(self, box: int) -> bool:
         return box in self._in_job
@@ -379,6 +372,7 @@ class SparkExecutor:
             loop.rode(box, cost_ns, self.now_ns)
         for box in boxes:
             self._settle(box, loop)
+        self._hooks.ended(boxes, loop)
 
     def _settle(self, box: int, loop: Loop) -> None:
         """A job of this query has ended: what waited for that happens now."""

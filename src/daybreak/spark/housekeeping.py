@@ -7,12 +7,15 @@ for Spark has a thread of its own (``Keeper``).
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
@@ -21,8 +24,9 @@ from daybreak.spark.jobs import Runnable
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
-from daybreak.spark.sinks import Sink
+from daybreak.spark.sinks import Sink, sweep
 from daybreak.spark.standing import said
+from daybreak.spark.windows.runner import CLOSED, past
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -98,21 +102,44 @@ class Housekeeping:
         self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
         self._taken_s = time.monotonic()
         self.shedding: Shedding | None = None
+        #: What the loop's thread could not do lately, and why.
+        self.troubles: dict[str, str] = {}
 
-    def tasks(self) -> list[tuple[float, Callable[[], None]]]:
-        """What the keeper does, and how often."""
+    def tasks(self) -> list[list[tuple[float, Callable[[], None]]]]:
+        """What each keeper does, and how often; a sink may take its time, and so has its own."""
         return [
-            (0.2, self._run.sources.tend),
-            (0.2, self._redeliver),
-            (0.5, self._measure),
-            (PART_S, self._write_record),
-            (10.0, self._prune),
+            [(0.2, self._redeliver)],
+            [
+                (0.2, self._run.sources.tend),
+                (0.5, self._measure),
+                (PART_S, self._write_record),
+                (10.0, self._prune),
+            ],
         ]
 
     # On the loop's thread
 
     def tidy(self, loop: Loop) -> None:
         """Removes segments that every query has passed, and makes room if the log is full."""
+        with self._forgiving("tidy"):
+            self._make_room(loop)
+            if self.shedding is not None:
+                self.shedding.tidy(loop)
+            for tick in self._run.time.silences(time.time_ns()):
+                self._run.executor.on_tick(tick)
+        if time.monotonic() - self._taken_s >= PART_S:
+            self._take()
+
+    @contextmanager
+    def _forgiving(self, what: str) -> Iterator[None]:
+        """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
+        try:
+            yield
+            self.troubles.pop(what, None)
+        except (sqlite3.OperationalError, OSError) as error:
+            self.troubles[what] = said(error)
+
+    def _make_room(self, loop: Loop) -> None:
         run, most = self._run, self._run.limits.log_max_bytes
         self.remove_passed()
         over = unread_bytes(run) - most
@@ -120,12 +147,12 @@ class Housekeeping:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()
         self._note_room(unread_bytes(run), most)
+
+    def ended(self, boxes: Sequence[int], loop: Loop) -> None:
+        """Jobs of these queries have ended, and no other has begun."""
         if self.shedding is not None:
-            self.shedding.tidy(loop)
-        for tick in run.time.silences(time.time_ns()):
-            run.executor.on_tick(tick)
-        if time.monotonic() - self._taken_s >= PART_S:
-            self._take()
+            with self._forgiving("shedding"):
+                self.shedding.settle(boxes, loop)
 
     def remove_passed(self) -> None:
         run, now_ns = self._run, time.time_ns()
@@ -146,21 +173,38 @@ class Housekeeping:
             run.say("log-has-room", "sources go on", bytes=unread, max_bytes=most)
         run.room.full, run.room.unread_bytes = full, unread
 
-    def give_up(self, query: Runnable, lost: Mapping[str, int], why: str) -> None:
-        """Moves a query past so many rows of each stream for ever."""
-        run, moves = self._run, []
-        for stream, rows in lost.items():
-            old = run.cursors[query.name, stream]
-            new = run.store.after(stream, old, rows)
-            moves.append((CursorMove(query.name, stream, old, new), rows))
+    def give_up(self, given: Sequence[tuple[Runnable, Sequence[Waiting]]], why: str) -> None:
+        """Moves queries past what was taken for ever, all of them or none."""
+        run = self._run
+        moves = [move for query, taken in given for move in self._moves(query, taken)]
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new
-        rows = sum(lost.values())
-        run.say(
-            "gave-up", f"{rows} rows ({why})", level=logging.WARNING, query=query.name,
-            rows=rows, why=why,
-        )  # fmt: skip
+        for query, taken in given:
+            rows = sum(item.tuples for item in taken)
+            run.say(
+                "gave-up", f"{rows} rows ({why})", level=logging.WARNING, query=query.name,
+                rows=rows, why=why,
+            )  # fmt: skip
+
+    def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[CursorMove, int]]:
+        """How a query's cursors move past what was taken, and how many rows that loses."""
+        run, name, windowing = self._run, query.name, query.checked.windowing
+        if windowing is None:
+            lost: dict[str, int] = {}
+            for item in taken:
+                lost[item.stream] = lost.get(item.stream, 0) + item.tuples
+            starts = {stream: run.cursors[name, stream] for stream in lost}
+            return [
+                (CursorMove(name, s, starts[s], run.store.after(s, starts[s], rows)), rows)
+                for s, rows in lost.items()
+            ]
+        ranges = past(name, windowing, taken, run.store, run.cursors)
+        rows = sum(item.tuples for item in taken)
+        return [
+            (CursorMove(name, s, old, new), rows if s == CLOSED else 0)
+            for s, (old, new) in ranges.items()
+        ]
 
     def _take(self) -> None:
         """Hands what was recorded to the keeper; on the loop's thread, or after it."""
@@ -181,12 +225,15 @@ class Housekeeping:
         self._run.head().save_head(self._run.rundir.record)
 
     def _prune(self) -> None:
-        """Forgets commits that are over and done with."""
+        """Forgets commits that are over and done with, and what never came to a commit."""
         self._run.log.prune(time.time_ns() - COMMITS_KEPT_NS)
         self._run.log.checkpoint()
+        sweep(self._run.log, self._run.sinks)
 
     def finish(self) -> None:
         """Writes the rest of the record; when all threads have ended."""
+        with suppress(sqlite3.Error, OSError):  # else the next start does it
+            sweep(self._run.log, self._run.sinks)
         head = self._run.head()
         self._run.monitor.sample(head.spent.wall_ns, self._run.state)
         self._take()

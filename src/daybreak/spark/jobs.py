@@ -289,13 +289,17 @@ class JobRunner:
         and the next start delivers it.
         """
         job = self._log.new_job()
-        staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
-        moves = [
-            CursorMove(q.name, stream, old, new)
-            for q, moved in zip(queries, ranges, strict=True)
-            for stream, (old, new) in moved.items()
-        ]
-        files = self._log.commit(job, moves, [s for s in staged if s is not None])
+        try:
+            staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
+            moves = [
+                CursorMove(q.name, stream, old, new)
+                for q, moved in zip(queries, ranges, strict=True)
+                for stream, (old, new) in moved.items()
+            ]
+            files = self._log.commit(job, moves, [s for s in staged if s is not None])
+        except BaseException:
+            self._log.abandon(job)
+            raise
         committed_at = time.time_ns()
         for move in moves:
             self._cursors[move.query, move.stream] = move.new

@@ -1,7 +1,9 @@
 """A full log: what lagging queries declared happens, so that one of them never holds up all.
 
 Beyond ``log.max_bytes`` a query with ``on_full = "skip"`` loses its oldest rows: its cursor jumps
-and the lost range is recorded. One with ``"block"`` keeps its place, and the sources wait.
+and the lost range is recorded. One with ``"block"`` keeps its place, and the sources wait. A query
+over windows loses whole windows, the oldest that are closed and not yet emitted: one without some
+of its rows would be wrong. Rows of windows that are still open are not counted, and stay.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 from daybreak.runtime.loop import Loop
 from daybreak.spark.commitlog import Cursor
 from daybreak.spark.segments import Segment
+from daybreak.spark.windows.runner import past
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -56,9 +59,7 @@ def cuts(segments: Iterable[Segment], to_free_bytes: int) -> dict[str, Cursor]:
 
 
 def blocks(run: Run, query: int) -> bool:
-    """Whether a query rather slows the sources down than loses rows; windows always do."""
-    if run.executor.queries[query].checked.windowing is not None:
-        return True
+    """Whether a query rather slows the sources down than loses rows."""
     declared = run.prepared.specs[run.executor.queries[query].name].on_full
     if declared is not None:
         return declared == "block"
@@ -66,16 +67,30 @@ def blocks(run: Run, query: int) -> bool:
     return priorities[run.state.query_class[query]] == max(priorities)
 
 
+def lagging(run: Run) -> dict[str, Cursor]:
+    """Where the query that lags most is, by stream, if one does.
+
+    What open windows hold is no lag: sources that waited for it would wait for ever.
+    """
+    lows: dict[str, Cursor] = {}
+    for q, query in enumerate(run.executor.queries):
+        waits = run.executor.waiting(q)[0] > 0 or run.executor.in_job(q)
+        if run.executor.standings[q].state == "dropped" or not waits:
+            continue
+        for stream in query.checked.reads:
+            at = run.cursors[query.name, stream]
+            lows[stream] = min(at, lows.get(stream, at))
+    return lows
+
+
 def unread(run: Run) -> dict[str, list[Segment]]:
-    """The segments that some query has not read to the end, by stream.
+    """The segments that some query has not read to the end and could, by stream.
 
     Others are kept for other reasons (the newest may come again), and nobody can make room there.
     """
-    lows = {stream: run.log.low_water(stream) for stream in run.prepared.streams}
     return {
         stream: [s for s in run.store.segments(stream) if s.seq >= low.seq]
-        for stream, low in lows.items()
-        if low is not None
+        for stream, low in lagging(run).items()
     }
 
 
@@ -87,16 +102,37 @@ def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
     """Lets lagging queries that may skip do so. On the loop's thread."""
     kept = unread(run)
     cut = cuts((s for segments in kept.values() for s in segments), to_free_bytes)
+    skips: dict[int, int] = {}
     for q, query in enumerate(run.executor.queries):
-        if run.executor.standings[q].state == "dropped" or run.executor.in_job(q):
+        standing = run.executor.standings[q].state
+        if standing == "dropped" or run.executor.in_job(q) or blocks(run, q):
+            continue
+        if query.checked.windowing is not None:
+            skips[q] = closed_before(run, q, cut)
             continue
         needed = {
             stream: rows_before(kept[stream], run.cursors[query.name, stream], cut[stream])
             for stream in query.checked.reads
             if stream in cut and run.cursors[query.name, stream] < cut[stream]
         }
-        if any(needed.values()) and not blocks(run, q):
-            run.executor.skip(q, needed, "full", loop)
+        waiting = [(w.stream, w.tuples) for w in run.executor.inbox(q).waiting]
+        skips[q] = prefix(waiting, needed)
+    run.executor.skip_oldest({q: n for q, n in skips.items() if n}, "full", loop)
+
+
+def closed_before(run: Run, query: int, cut: Mapping[str, Cursor]) -> int:
+    """The tuples of the oldest closed windows that hold a query before these places."""
+    runnable = run.executor.queries[query]
+    name, windowing = runnable.name, runnable.checked.windowing
+    assert windowing is not None
+    places = {s: at for s, at in cut.items() if s in windowing.times and run.cursors[name, s] < at}
+    tuples = 0
+    for item in run.executor.inbox(query).waiting if places else ():
+        tuples += item.tuples
+        ranges = past(name, windowing, [item], run.store, run.cursors)
+        if all(ranges[stream][1] >= at for stream, at in places.items()):
+            break
+    return tuples
 
 
 def rows_before(segments: Iterable[Segment], start: Cursor, end: Cursor) -> int:

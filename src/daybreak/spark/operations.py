@@ -168,7 +168,7 @@ class Operations:
             nonlocal skipped
             if skip:
                 failed_on = executor.standings[box].failed_on
-                skipped = executor.skip_oldest(box, failed_on, "skipped", loop)
+                skipped = executor.skip_oldest({box: failed_on}, "skipped", loop).get(box, 0)
             self._run.log.set_paused(query, paused=False)
             executor.resume(box, loop)
             return Change("resumed", box)

@@ -39,11 +39,12 @@ class Prepared:
     #: The longest window that is allowed.
     max_window_us: int
 
-    def sinks(self, staging: Path) -> dict[str, Sink]:
+    def sinks(self, staging: Path, limit_s: float = 600.0) -> dict[str, Sink]:
+        """``limit_s``: how long a sink's function may take."""
         return {
             name: make_sink(
                 name, spec.sink or MEMORY, self.folder, staging,
-                place=spec.place, callback=self.callbacks.get(name),
+                place=spec.place, callback=self.callbacks.get(name), limit_s=limit_s,
             )
             for name, spec in self.specs.items()
             if not (spec.sink and spec.sink.format == VIEW)

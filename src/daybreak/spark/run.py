@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
 from daybreak.model.pipeline import QuerySpec, SinkSpec
 from daybreak.model.qos import QoSGraph
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
@@ -53,7 +54,7 @@ from daybreak.spark.prepared import Prepared
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import MakeShedder, Shedding
+from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import MemorySink, recover
 from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
@@ -68,8 +69,6 @@ from daybreak.spark.windows.views import ViewSink
 from daybreak.version import __version__
 
 LIMITS = Limits()
-#: How often load shedding looks at rates and backlog.
-SHED_EVERY_S = 0.5
 
 
 class Run:
@@ -85,15 +84,16 @@ class Run:
         reset: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
-        shedder: MakeShedder | None = None,
+        shedding: SheddingParams | None = None,
     ) -> None:
         """``rider_bound_s``: how much queries that run along may delay the one asked for."""
         self.prepared = prepared
-        self.sinks = prepared.sinks(run_dir.resolve() / "staging")  # refused before locking
+        # Refused before locking.
+        self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.events = EventLog(self.rundir.root)
         self.limits = limits
-        self._make_shedder = shedder
+        self._shedding = shedding
         self.room = Room()
         self.rates = Rates()
         self.dead = DeadLetters(self.rundir.root / "dead")
@@ -155,15 +155,16 @@ class Run:
                 prepared.spark.sparkContext.cancelJobsWithTag,
                 self.house.tidy,
                 self.house.give_up,
+                self.house.ended,
                 self.say,
             ),
             self.limits,
             rider_bound_s,
         )
         self._tells = True
-        if self._make_shedder is not None:
-            shedder = self._make_shedder(self.state)
-            self.house.shedding = Shedding(self.executor, shedder, SHED_EVERY_S, self.say)
+        if self._shedding is not None:
+            shedding = Shedding(self.executor, self.state, self._shedding, self.say)
+            self.house.shedding = shedding
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
@@ -176,8 +177,8 @@ class Run:
         self._stop_threads.append(self._end_loop)
         self._stop_threads.append(self.sources.stop)
         self.start_sources()
-        self._keeper = Keeper(self.house.tasks(), self.say)
-        self._stop_threads.append(self._keeper.stop)
+        self._keepers = [Keeper(tasks, self.say) for tasks in self.house.tasks()]
+        self._stop_threads += [keeper.stop for keeper in self._keepers]
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
 
@@ -452,7 +453,8 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What housekeeping could not do lately, and will try again."""
-        return dict(self._keeper.troubles)
+        troubles = [self.house.troubles, *(keeper.troubles for keeper in self._keepers)]
+        return {what: why for told in troubles for what, why in told.copy().items()}
 
     def healthy(self) -> None:
         """Raises if a source or the scheduler itself has died."""
@@ -550,6 +552,7 @@ class Run:
             "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
             "rider_bound_s": self.executor.compositor.bound_ns / 1e9,
             "changes": self.changes,
+            **({"shedding": asdict(self._shedding)} if self._shedding else {}),
             "failures": self.failures,
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},

@@ -18,6 +18,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -156,8 +157,39 @@ class _CallingSink(_Staging):
         return True
 
 
+class SinkTimeout(Exception):
+    """A sink's function did not return in time."""
+
+
 class CallbackSink(_CallingSink):
-    """A Python function, called with the rows and a key to recognise a repetition by."""
+    """A Python function, called with the rows and a key to recognise a repetition by.
+
+    It has ``limit_s`` to return. Then it is left behind, so that others need not wait for it; it
+    is not called again before it has returned, and after that with the same key.
+    """
+
+    def __init__(self, query: str, staging: Path, call: Callback, limit_s: float) -> None:
+        super().__init__(query, staging, self._within)
+        self._function = call
+        self._limit_s = limit_s
+        self._left: threading.Thread | None = None
+
+    def _within(self, table: pa.Table, key: str) -> None:
+        if self._left is not None and self._left.is_alive():
+            raise SinkTimeout("its sink has not returned from an earlier call yet")
+        outcome: Future[object] = Future()
+
+        def call() -> None:
+            try:
+                outcome.set_result(self._function(table, key))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        self._left = threading.Thread(target=call, name=f"sink of {self.query}", daemon=True)
+        self._left.start()
+        if not wait([outcome], self._limit_s).done:
+            raise SinkTimeout(f"its sink took longer than job_timeout = {self._limit_s:g} s")
+        outcome.result()
 
 
 class ConsoleSink(_CallingSink):
@@ -248,6 +280,20 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
     return outcome
 
 
+def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:
+    """Removes what jobs that ended without a commit have staged."""
+    abandoned = log.take_abandoned()
+    try:
+        for sink in sinks.values() if abandoned else ():
+            for path in sink.staged():
+                if "-".join(path.name.split("-")[:3]) in abandoned:  # see CommitLog.new_job
+                    path.unlink(missing_ok=True)
+    except OSError:
+        for job in abandoned:
+            log.abandon(job)  # again next time
+        raise
+
+
 def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
     """Makes delivered files durable; then the log may forget what they hold."""
     places = (sinks[file.query].target(file) for file in files)
@@ -274,11 +320,12 @@ def make_sink(
     *,
     place: str = "",
     callback: Callback | None = None,
+    limit_s: float = 600.0,
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
-    that are not files. ``callback``: the function of a ``python`` sink.
+    that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
     """
     make = _SinkMaker(query, spec, place or f"query {query!r}")
     make.check()
@@ -292,7 +339,7 @@ def make_sink(
         case _:
             if callback is None:
                 raise make.error("a python sink has no function", "give it through the API")
-            return CallbackSink(query, staging, callback)
+            return CallbackSink(query, staging, callback, limit_s)
 
 
 @dataclass(frozen=True)

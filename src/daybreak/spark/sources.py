@@ -108,8 +108,9 @@ class Sources:
             self._say("source-failed", error, level=level, stream=name, failures=kept.failures)
         elif now >= kept.retry_s and not self._hopeless(kept):
             kept.source.stop()
-            kept.source = self._make(name)
-            kept.source.start()
+            again = self._make(name)
+            again.start()  # before others see it: they may wait for its end
+            kept.source = again
             kept.started_s, kept.retry_s = now, None
             self._say("source-restarted", "was started again", stream=name)
 

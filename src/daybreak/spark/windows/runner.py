@@ -56,19 +56,15 @@ def compute(
     The queries share streams and windows, and are at the same place. ``run`` gives their results
     over one table per stream.
     """
-    name, windowing = queries[0].name, queries[0].checked.windowing
+    first_query, windowing = queries[0], queries[0].checked.windowing
     assert windowing is not None
-    old = cursors[name, CLOSED]
-    closed = max(old.seq, *(item.closes_us for item in taken))
-    ranges: Ranges = {CLOSED: (old, Cursor(closed, 0))}
-    kept: dict[str, list[Segment]] = {}
-    for stream in windowing.times:
-        start = cursors[name, stream]
-        kept[stream] = [s for s in store.segments(stream) if s.seq >= start.seq]
-        ranges[stream] = (start, _low_water(kept[stream], start, windowing, stream, closed))
+    ranges = past(first_query.name, windowing, taken, store, cursors)
+    old, new = ranges[CLOSED]
+    starts = {stream: ranges[stream][0].seq for stream in windowing.times}
+    kept = {s: [g for g in store.segments(s) if g.seq >= first] for s, first in starts.items()}
     picker = Picker(windowing, store, kept)
     results = [[query.schema.empty_table()] for query in queries]
-    for first, last in picker.steps(old.seq, closed):
+    for first, last in picker.steps(old.seq, new.seq):
         for tables in picker.tables(first, last):
             for query, found, result in zip(queries, results, run(tables), strict=True):
                 found.append(cut(query, result, first, last))
@@ -87,6 +83,24 @@ def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa
         told = pa.chunked_array([chunk.field("end") for chunk in told.chunks], told.type[1].type)
     at = instants(told) + (grid.length_us if kind == "start" else 0)
     return result.filter(pa.array((at > first_us) & (at <= last_us)))
+
+
+def past(
+    query: str,
+    windowing: Windowing,
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    cursors: Mapping[tuple[str, str], Cursor],
+) -> Ranges:
+    """How a query's cursors move when the windows that ``taken`` closed are over and done with."""
+    old = cursors[query, CLOSED]
+    closed = max(old.seq, *(item.closes_us for item in taken))
+    ranges: Ranges = {CLOSED: (old, Cursor(closed, 0))}
+    for stream in windowing.times:
+        start = cursors[query, stream]
+        kept = [s for s in store.segments(stream) if s.seq >= start.seq]
+        ranges[stream] = (start, _low_water(kept, start, windowing, stream, closed))
+    return ranges
 
 
 def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:

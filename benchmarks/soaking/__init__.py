@@ -1,0 +1,1 @@
+"""The parts of benchmarks/soak.py; tests run short forms of them."""

@@ -1,0 +1,160 @@
+"""kill -9 again and again, over all stages of a life; then the sinks are compared with the oracle.
+
+Every life goes on where the last one was ended. How it ends is drawn from the seed:
+
+starting    at a random moment of the first seconds: JVM, checks, recovery;
+working     at a random moment after its first delivery;
+stopping    told to stop by SIGTERM, and ended before it has;
+a stage     in the midst of its work, before or after one of its steps (life.py).
+
+The driver alone is killed, or its JVM with it. The last life is let live to the end of the input.
+
+A life is short and mostly start: its JVM loads its classes from an archive that a first life has
+written, and compiles lightly, which takes less than half the time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.soaking.application import delivered, differences, pipeline, start, twice
+from benchmarks.soaking.life import RARE, RENAME, STAGES
+
+RATE_PER_S, LAST_RATE_PER_S, LAST_TRAIN = 100, 20_000, 5000
+#: More than a life sees before it is ended, so that no life but the last reaches the end.
+ROWS_PER_LIFE = 2000
+#: A stage that has not come by then never will.
+PATIENCE_S = 180.0
+LIFE = Path(__file__).with_name("life.py")
+Say = Callable[[str], None]
+
+
+class Death(NamedTuple):
+    """How a life is to end."""
+
+    stage: str
+    #: The so-manieth time of a stage; else the seconds after which it is killed.
+    when: float
+    moment: str
+    #: Whether the JVM is killed in the same instant; else it notices by itself.
+    jvm: bool
+
+    def __str__(self) -> str:
+        if self.stage in ("starting", "working", "stopping"):
+            how = f"after {self.when:.2f} s"
+        else:
+            how = f"{self.moment} call {self.when:.0f}"
+        return f"{self.stage}, {how}{', JVM too' if self.jvm else ''}"
+
+
+def deaths(count: int, seed: int) -> Iterator[Death]:
+    """So many deaths: every stage in turn, in a random order, until there are enough."""
+    chance = random.Random(f"{seed}/deaths")
+    stages = ["starting", "working", "working", "stopping", RENAME, *STAGES]
+    left: list[str] = []
+    for _ in range(count):
+        if not left:
+            left = chance.sample(stages, len(stages))
+        stage = left.pop()
+        times = chance.randint(1, 12)
+        moment, jvm = chance.choice(("before", "after")), chance.random() < 0.5
+        longest_s = {"starting": 8.0, "working": 2.0, "stopping": 1.5}.get(stage)
+        if longest_s is not None:
+            yield Death(stage, chance.uniform(0.0, longest_s), "", jvm)
+        else:
+            yield Death(stage, 1 if stage in RARE else times, moment, jvm=False)
+
+
+def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) -> dict[str, Any]:
+    """So many lives, each ended as drawn; the last one lives to the end."""
+    rows = count * ROWS_PER_LIFE
+    (folder / "pipeline.toml").write_text(pipeline(rows, RATE_PER_S))
+    java_options = quick_start(folder)
+    ended, wrong, began = Counter[str](), list[str](), time.monotonic()
+    for number, death in enumerate(deaths(count, seed)):
+        code = end_a_life(folder, death, java_options)
+        if code == -signal.SIGKILL:
+            ended[death.stage] += 1
+        else:
+            wrong.append(f"life {number + 1} ({death}) ended by itself with {code}: see log.txt")
+        wrong += twice(folder)
+        files = len(delivered(folder, "everything"))
+        said = f"kill {number + 1}/{count}: {death}; {files} files"
+        say(f"{said}, {time.monotonic() - began:.0f} s{'; WRONG' if wrong else ''}")
+        if wrong:
+            break
+    (folder / "pipeline.toml").write_text(pipeline(rows, LAST_RATE_PER_S, train=LAST_TRAIN))
+    last = start(folder, "--until-end").wait(timeout=1200)
+    if last != 0:
+        wrong.append(f"the last life ended with {last}: see log.txt")
+    else:
+        wrong += differences(folder, rows)
+    return {
+        "kills": ended.total(),
+        "by_stage": dict(sorted(ended.items())),
+        "rows": rows,
+        "took_s": round(time.monotonic() - began, 1),
+        "seed": seed,
+        "wrong": wrong,
+    }
+
+
+def quick_start(folder: Path) -> str:
+    """Options for a JVM that starts quickly, after a life that writes the archive of classes."""
+    light, archive = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", folder / "classes.jsa"
+    writing = f"{light} -XX:ArchiveClassesAtExit={archive}"
+    run = ("--duration-s", "3", "--run-dir", "runs/first")
+    (folder / "first").mkdir()
+    (folder / "first/pipeline.toml").write_text(pipeline(1000, RATE_PER_S))
+    first = start(folder / "first", *run, java_options=writing)
+    if first.wait(timeout=PATIENCE_S) != 0:
+        raise AssertionError(f"the first life failed: {folder / 'first/log.txt'}")
+    # A JVM that cannot use the archive goes without it.
+    return f"{light} -Xshare:auto -XX:SharedArchiveFile={archive}" if archive.exists() else light
+
+
+def end_a_life(folder: Path, death: Death, java_options: str) -> int:
+    """Starts the application and sees to its death; returns the process's code."""
+    if death.stage in STAGES or death.stage == RENAME:
+        wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
+        process = start(folder, "--until-end", wrapper=wrapper, java_options=java_options)
+        try:
+            return process.wait(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            kill(process, jvm=True)
+            raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
+    before = len(delivered(folder, "everything"))
+    process = start(folder, "--until-end", java_options=java_options)
+    if death.stage != "starting":
+        await_delivery(process, folder, before)
+    if death.stage == "stopping":
+        process.send_signal(signal.SIGTERM)
+    time.sleep(death.when)  # the random moment itself
+    kill(process, jvm=death.jvm)
+    code = process.wait()
+    # One that was told to stop may be quicker.
+    return -signal.SIGKILL if death.stage == "stopping" and code == 0 else code
+
+
+def await_delivery(process: subprocess.Popen[bytes], folder: Path, before: int) -> None:
+    """Returns when there is a file more than before: from now on every moment is one of work."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(delivered(folder, "everything")) <= before:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"it delivers nothing: {(folder / 'log.txt').read_text()[-3000:]}")
+        time.sleep(0.02)  # polls
+
+
+def kill(process: subprocess.Popen[bytes], *, jvm: bool) -> None:
+    """SIGKILL to the driver, or to all of its process group."""
+    with suppress(ProcessLookupError):  # it was quicker
+        (os.killpg if jvm else os.kill)(process.pid, signal.SIGKILL)

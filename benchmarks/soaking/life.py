@@ -1,0 +1,81 @@
+"""``daybreak`` that ends itself by SIGKILL at a stage of its work; see kills.py.
+
+    python life.py STAGE COUNT MOMENT run pipeline.toml ...
+
+dies in the COUNT-th call of the stage, before it or after it as MOMENT says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+#: Module, class ("" for a function of the module) and method of each stage.
+STAGES = {
+    "ingest": ("daybreak.spark.segments", "SegmentStore", "append"),
+    "segment listed": ("daybreak.spark.commitlog", "CommitLog", "add_segment"),
+    "stage": ("daybreak.spark.sinks", "_Staging", "stage"),
+    "commit": ("daybreak.spark.commitlog", "CommitLog", "commit"),
+    "deliver": ("daybreak.spark.sinks", "FileSink", "deliver"),
+    "settle": ("daybreak.spark.commitlog", "CommitLog", "mark_delivered"),
+    "remove segments": ("daybreak.spark.commitlog", "CommitLog", "forget_segments"),
+    "recover": ("daybreak.spark.run", "", "recover"),
+    "register": ("daybreak.spark.commitlog", "CommitLog", "register_query"),
+    "write record": ("daybreak.runtime.parts", "Parts", "write"),
+    "prune": ("daybreak.spark.commitlog", "CommitLog", "prune"),
+}
+#: Any rename of a file, wherever it happens.
+RENAME = "rename"
+#: Stages that come seldom in a life: no more than once is waited for.
+RARE = frozenset({"recover", "write record", "prune"})
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fatal(call: Callable[..., Any], count: int, moment: str) -> Callable[..., Any]:
+    """The same function; its ``count``-th call is the last thing this process does."""
+    calls = itertools.count(1)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        number = next(calls)  # of this thread's call, whatever others do meanwhile
+        if number == count and moment == "before":
+            die()
+        result = call(*args, **kwargs)
+        if number == count:
+            die()
+        return result
+
+    return counted
+
+
+def arm(stage: str, count: int, moment: str) -> None:
+    if stage == RENAME:
+        renames = itertools.count(1)
+
+        def audit(event: str, _arguments: tuple[Any, ...]) -> None:
+            if event == "os.rename" and next(renames) == count:
+                die()
+
+        sys.addaudithook(audit)
+        return
+    module, cls, name = STAGES[stage]
+    holder: Any = import_module(module)
+    if cls:
+        holder = getattr(holder, cls)
+    setattr(holder, name, fatal(getattr(holder, name), count, moment))
+
+
+if __name__ == "__main__":
+    chosen, times, when = sys.argv[1:4]
+    arm(chosen, int(times), when)
+    sys.argv[1:4] = []
+    from daybreak.cli.main import main
+
+    main()
