@@ -221,6 +221,9 @@ def test_folders_without_a_record_are_refused_in_one_line(tmp_path: Path) -> Non
     record(model(span_s=1.0), make_policy_with("stride"), tmp_path)
     with pytest.raises(ConfigError, match="not registered"):
         what_if(tmp_path, [Wanted("stirde")])
+    useless = next(name for name, p in all_policies().items() if not p.on_spark)
+    with pytest.raises(ConfigError, match="makes no sense on Spark"):
+        what_if(tmp_path, [Wanted(useless)])
     empty = pq.read_table(tmp_path / "arrivals.parquet").slice(0, 0)
     pq.write_table(pa.table(empty), tmp_path / "arrivals.parquet")
     with pytest.raises(ConfigError, match="no arrivals yet"):
