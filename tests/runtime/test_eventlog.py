@@ -58,7 +58,7 @@ def test_standard_error_gets_the_same_events(
     assert only_json() == (form == "json")
     log = EventLog(tmp_path)
     about = {"query": "fire", "class": "critical"}
-    log.say("parked", "OSError: first\nsecond", level=logging.ERROR, fields=about)
+    log.say("parked", "OSError: first\n\x1b[31msecond ü", level=logging.ERROR, fields=about)
     log.say("started", "is not shown at this level", level=logging.INFO, fields={})
     log.close()
     logging.getLogger("daybreak.links").warning("a link is %s", "down")
@@ -69,7 +69,9 @@ def test_standard_error_gets_the_same_events(
         assert json.loads(shown[1])["message"] == "a link is down"
         assert json.loads(shown[1])["event"] == "links"
     else:
-        assert shown[0].endswith(" error parked query=fire class=critical: OSError: first\\nsecond")
+        assert shown[0].endswith(
+            " error parked query=fire class=critical: OSError: first\\n\\x1b[31msecond ü"
+        )
         assert shown[1].endswith(" warning links: a link is down")
     assert len(lines(tmp_path)) == 1, "the level holds for the file, too"
 

@@ -194,7 +194,7 @@ def test_what_a_run_was_told_on_the_way_becomes_a_caveat(tmp_path: Path) -> None
 
 def test_windows_are_answered_when_they_had_closed(tmp_path: Path) -> None:
     """What arrived together is taken as a whole, from the instants at which windows closed."""
-    report = record(model(), make_policy_with("stride"), tmp_path)
+    report = record(model(span_s=1.0), make_policy_with("stride"), tmp_path)
     closed = replace(report, manifest={**report.manifest, "windows": ["both"]})
     closed.save_head(tmp_path)
     replayed = Replay.load(tmp_path).run(make_policy_with("round-robin", train=1))
@@ -221,6 +221,9 @@ def test_folders_without_a_record_are_refused_in_one_line(tmp_path: Path) -> Non
     record(model(span_s=1.0), make_policy_with("stride"), tmp_path)
     with pytest.raises(ConfigError, match="not registered"):
         what_if(tmp_path, [Wanted("stirde")])
+    useless = next(name for name, p in all_policies().items() if not p.on_spark)
+    with pytest.raises(ConfigError, match="makes no sense on Spark"):
+        what_if(tmp_path, [Wanted(useless)])
     empty = pq.read_table(tmp_path / "arrivals.parquet").slice(0, 0)
     pq.write_table(pa.table(empty), tmp_path / "arrivals.parquet")
     with pytest.raises(ConfigError, match="no arrivals yet"):

@@ -114,7 +114,7 @@ class JsonLines(logging.Formatter):
 
 
 class Text(logging.Formatter):
-    """For people: time, level, event and message; line breaks are shown, not made."""
+    """For people: time, level, event and message; what is not printable is shown as its code."""
 
     def format(self, record: logging.LogRecord) -> str:
         about = _about(record)
@@ -123,7 +123,8 @@ class Text(logging.Formatter):
         event = about.get("event", record.name.removeprefix(f"{ROOT}."))
         at = f"{_instant(record).astimezone():%H:%M:%S}"
         text = f"{at} {record.levelname.lower()} {event}{of}: {record.getMessage()}"
-        return text.replace("\r", "\\r").replace("\n", "\\n")
+        shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return "".join(shown)
 
 
 class StandardError(logging.StreamHandler[Any]):

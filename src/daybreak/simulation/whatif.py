@@ -155,7 +155,7 @@ def what_if(
     deliveries over all replays. At most ``most`` deliveries are replayed, the newest; the result
     says when that cut something off.
     """
-    chosen = [make_policy_with(w.policy, **w.parameters) for w in policies]
+    chosen = [_usable(make_policy_with(w.policy, **w.parameters)) for w in policies]
     replay = Replay.load(folder, last_s=last_s, most=most)
     about = replay.recorded.manifest
     given = {k: v for k, v in about.get("parameters", {}).items() if v is not None}
@@ -201,6 +201,16 @@ def what_if(
         most=most,
         caveats=tuple(caveats),
     )
+
+
+def _usable(policy: BasePolicy) -> BasePolicy:
+    if not policy.on_spark:
+        raise ConfigError(
+            f"policy {policy.name!r}",
+            "makes no sense on Spark, where a query is one box",
+            "see daybreak policies",
+        )
+    return policy
 
 
 def _names(policies: Sequence[BasePolicy]) -> list[str]:
