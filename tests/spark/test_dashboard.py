@@ -31,8 +31,12 @@ pytestmark = pytest.mark.spark
 #: A query's name and an error that would do harm if they ever became HTML.
 NASTY = "<img src=x onerror=alert(1)>"
 VIEWS = ("classes", "queries", "network", "schedule", "whatif", "changes")
-WAIT_MS = 30_000
+#: Only a bound: Spark may take long to start a source on a busy machine.
+WAIT_MS = 120_000
 JOBS = re.compile(r"Schedule of the last 10 seconds: [1-9]\d* jobs on 1 lanes")
+
+
+expect.set_options(timeout=WAIT_MS)
 
 
 class Theatre:
@@ -64,7 +68,7 @@ class Theatre:
         page = self.browser.new_page(viewport={"width": width, "height": height})
         page.set_default_timeout(WAIT_MS)
         page.goto(f"{self.served.url}#{view}")
-        expect(page.locator("#state")).to_have_text("running", timeout=WAIT_MS)
+        expect(page.locator("#state")).to_have_text("running")
         return page
 
 
@@ -98,7 +102,7 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         found.served.close()
 
 
-def until(condition: Callable[[], bool], within_s: float = 30.0) -> None:
+def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it never came"
@@ -125,9 +129,9 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     run, page = theatre.run, theatre.open()
     high, low = page.locator("[data-class=high]"), page.locator("[data-class=low]")
     expect(low.locator(".figures div:last-child dd")).to_have_text("0")
-    theatre.feed(5000)
-    expect(low.locator(".figures div:last-child dd")).not_to_have_text("0", timeout=WAIT_MS)
-    expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s", timeout=WAIT_MS)
+    theatre.feed(4000)
+    expect(low.locator(".figures div:last-child dd")).not_to_have_text("0")
+    expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s")
 
     names = {q.name: q.number for q in run.snapshot().queries}
 
@@ -178,7 +182,7 @@ def test_a_failed_query_turns_red_and_is_resumed(theatre: Theatre) -> None:
     theatre.disk_is_full[0] = True
     theatre.feed(10)
     line = page.locator(row("archive"))
-    expect(line.locator(".state")).to_have_text("parked", timeout=WAIT_MS)
+    expect(line.locator(".state")).to_have_text("parked")
     expect(line).to_have_class("failed")
     expect(line.locator(".col-error")).to_contain_text(f"No space left on device {NASTY}")
     red = line.locator(".state").evaluate("n => getComputedStyle(n).color")
@@ -191,7 +195,7 @@ def test_a_failed_query_turns_red_and_is_resumed(theatre: Theatre) -> None:
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("No space left on device")
     dialog.get_by_role("button", name="Resume").click()
-    expect(line.locator(".state")).to_have_text("running", timeout=WAIT_MS)
+    expect(line.locator(".state")).to_have_text("running")
     expect(line).not_to_have_class("failed")
     expect(page.locator("#attention")).to_be_hidden()
     theatre.run.drain()
@@ -239,10 +243,10 @@ def test_a_page_finds_back_when_the_server_is_started_anew(theatre: Theatre) -> 
     page = theatre.open("queries")
     port = theatre.served.port
     theatre.served.close()
-    expect(page.locator("#state")).to_have_text("connection lost, trying again", timeout=WAIT_MS)
+    expect(page.locator("#state")).to_have_text("connection lost, trying again")
     expect(page.locator(row("alarm"))).to_be_visible()
     theatre.serve(port)
-    expect(page.locator("#state")).to_have_text("running", timeout=WAIT_MS)
+    expect(page.locator("#state")).to_have_text("running")
     # Also its right to change things is that of the new server.
     page.locator(row("alarm")).get_by_role("button", name="Pause alarm").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
@@ -318,7 +322,7 @@ def test_what_if_lays_curves_over_each_other(theatre: Theatre) -> None:
     # What a run does reaches its record after ten seconds.
     until((theatre.run.rundir.record / "report.json").exists)
     replay.click()
-    expect(page.locator("[data-view=whatif] canvas.chart")).to_have_count(2, timeout=WAIT_MS)
+    expect(page.locator("[data-view=whatif] canvas.chart")).to_have_count(2)
     shown = page.locator("[data-view=whatif]")
     for said in ("How far to trust it", "recorded", "fcfs, replayed", "stride, replayed"):
         expect(shown).to_contain_text(said)
@@ -330,7 +334,7 @@ def test_a_finished_run_is_shown_and_cannot_be_changed(theatre: Theatre) -> None
     with Dashboard(RunFolder(theatre.run.rundir.root), every_s=0.2) as served:
         page = theatre.browser.new_page()
         page.goto(f"{served.url}#queries")
-        expect(page.locator("#state")).to_have_text("ended", timeout=WAIT_MS)
+        expect(page.locator("#state")).to_have_text("ended")
         expect(page.locator("tbody tr")).to_have_count(4)
         expect(page.get_by_role("button", name="Change alarm")).to_be_disabled()
         expect(page.locator("#policy")).to_be_disabled()

@@ -114,14 +114,19 @@ class Hub:
         try:
             found = await self._asked(self._picture.wanted)
             if self._picture.is_other(found):
+                if self._picture.known:
+                    found = await self._asked({})
                 self._picture = Picture()
-                self._picture.take(await self._asked({}))
+                self._picture.take(found)
                 self._tell_all("hello", self._picture.everything())
                 self._kept.clear()
             else:
                 self._tell_all("news", self._picture.take(found))
-        except ConfigError as error:
-            self._tell_all("gone", {"error": str(error)})
+        except Exception as error:  # the next look may find it well
+            said = (
+                str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+            )
+            self._tell_all("gone", {"error": said})
 
     async def _asked(self, values: dict[str, Any]) -> Any:
         self.looks += 1

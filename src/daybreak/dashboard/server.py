@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -250,6 +251,7 @@ class Dashboard:
             h11_max_incomplete_event_size=16384,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="daybreak-dashboard", daemon=True)
         self._thread.start()
 
@@ -262,25 +264,21 @@ class Dashboard:
     def close(self) -> None:
         """Ends all streams and the server. Idempotent."""
         self._server.should_exit = True
+        with suppress(RuntimeError):  # the loop is closed already
+            # Streams never end by themselves, and the server waits for them.
+            self._loop.call_soon_threadsafe(self.site.close)
         self._thread.join()
 
     def _serve(self) -> None:
-        asyncio.run(self._serve_until_exit())
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve_until_exit())
 
     async def _serve_until_exit(self) -> None:
-        closing = asyncio.create_task(self._close_streams())
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
-            closing.cancel()
             self.site.close()
             self._socket.close()
-
-    async def _close_streams(self) -> None:
-        """Streams never end by themselves, and the server waits for them."""
-        while not self._server.should_exit:
-            await asyncio.sleep(0.05)
-        self.site.close()
 
     def __enter__(self) -> Self:
         return self

@@ -242,7 +242,7 @@ class Snapshot:
             "pipeline": self.pipeline,
             "state": self.state,
             "policy": self.policy,
-            "parameters": dict(self.parameters),
+            "parameters": {key: _plain(value) for key, value in self.parameters.items()},
             "elapsed_s": self.elapsed_s,
             "started_s": self.started_s,
             "workers": self.workers,
@@ -274,6 +274,11 @@ class Snapshot:
 def known(value: float, digits: int = 6) -> float | None:
     """A figure as JSON takes it; None for NaN and infinity."""
     return round(float(value), digits) if math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _class_json(row: ClassRow) -> dict[str, Any]:

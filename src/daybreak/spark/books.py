@@ -73,7 +73,7 @@ class Books:
             state.refine(box, tuples, rows, share)
             self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
         self.history.ran(
-            worker, boxes, ran.committed_at_ns - cost_ns, ran.committed_at_ns,
+            worker, boxes, ran.began_ns, ran.began_ns + cost_ns,
             tuples=tuples, rows=sum(ran.rows),
         )  # fmt: skip
         return shares

@@ -78,6 +78,8 @@ class Ran:
     work_ns: int
     commit_ns: int
     committed_at_ns: int
+    #: When it began, on the clock of the arrivals.
+    began_ns: int
     #: Queries whose sink would not take a result that is committed: it stays staged.
     undelivered: Mapping[str, Exception]
     #: Of each query, when the first tuple that gave a row had arrived; None where none did.
@@ -136,7 +138,7 @@ class JobRunner:
         ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
-        started = time.perf_counter_ns()
+        began_ns, started = time.time_ns(), time.perf_counter_ns()
         since: Since = None
         if queries[0].checked.windowing is not None:
             results, ranges = self._compute_windows(queries, taken)
@@ -161,6 +163,7 @@ class JobRunner:
             work_ns=computed - started,
             commit_ns=time.perf_counter_ns() - computed,
             committed_at_ns=committed_at,
+            began_ns=began_ns,
             undelivered=undelivered,
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
         )

@@ -76,6 +76,9 @@ export function logBounds(values) {
   return [Math.min(low, high / 10), high];
 }
 
+/** A gap of some seconds is bridged: a class need not have results every second. */
+const gap = (times) => Math.max(15, 3 * (times[1] - times[0]));
+
 function niceTop(v) {
   if (v <= 0) return 1;
   const unit = 10 ** Math.floor(Math.log10(v));
@@ -153,12 +156,11 @@ export class LineChart {
     g.setLineDash(s.dash ?? []);
     g.lineJoin = "round";
     g.beginPath();
-    // A gap of a few seconds is bridged: a class need not have results every second.
     let before = null;
     for (let i = start; i < times.length; i++) {
       const v = s.values[i];
       if (v === null || v === undefined) continue;
-      const far = before === null || times[i] - times[before] > Math.max(6, 3 * (times[1] - times[0]));
+      const far = before === null || times[i] - times[before] > gap(times);
       if (far) { g.moveTo(at(times[i]), level(v)); g.lineTo(at(times[i]) + 0.5, level(v)); }
       else g.lineTo(at(times[i]), level(v));
       before = i;
@@ -168,14 +170,20 @@ export class LineChart {
   }
 
   band(g, s, times, start, at, level) {
-    const known = [];
-    for (let i = start; i < times.length; i++) if (s.values[i] !== null && s.fillTo[i] !== null) known.push(i);
-    if (known.length < 2) return;
+    const parts = [[]];
+    for (let i = start; i < times.length; i++) {
+      if (s.values[i] === null || s.fillTo[i] === null) continue;
+      const before = parts.at(-1).at(-1);
+      if (before !== undefined && times[i] - times[before] > gap(times)) parts.push([]);
+      parts.at(-1).push(i);
+    }
     g.fillStyle = s.colour; g.globalAlpha = 0.16;
-    g.beginPath();
-    known.forEach((i, n) => g[n ? "lineTo" : "moveTo"](at(times[i]), level(s.values[i])));
-    for (const i of known.reverse()) g.lineTo(at(times[i]), level(s.fillTo[i]));
-    g.fill();
+    for (const part of parts) {
+      g.beginPath();
+      part.forEach((i, n) => g[n ? "lineTo" : "moveTo"](at(times[i]), level(s.values[i])));
+      for (const i of part.toReversed()) g.lineTo(at(times[i]), level(s.fillTo[i]));
+      g.fill();
+    }
     g.globalAlpha = 1;
   }
 

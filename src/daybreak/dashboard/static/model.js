@@ -87,7 +87,8 @@ async function openSession() {
 }
 
 export function connect() {
-  openSession().then(listen, (error) => again(error.message));
+  // A TypeError means that nobody answered at all; anything else is the server's word.
+  openSession().then(listen, (error) => again(error instanceof TypeError ? "" : error.message));
 }
 
 function listen() {
