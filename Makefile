@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test java check lock reproduce soak cluster-test clean
+.PHONY: help run test java chromium check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -18,11 +18,14 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
 	$(BIN)/python examples/wildfire.py
 
-test: java check  ## lint, types, layers, then every test
+test: java chromium check  ## lint, types, layers, then every test
 	$(BIN)/pytest
 
 java:
 	@tools/need-java.sh
+
+chromium:
+	@tools/need-chromium.sh
 
 check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 	$(BIN)/ruff format --check .

@@ -12,7 +12,12 @@ boxes are served in time, some are late. Lists of one: every decision is a run o
   one deadline, and late boxes are taken last;
 * sorted scan: no policy, all p-tuples computed and sorted for every decision.
 
-    python benchmarks/decision_cost.py [--json] [--boxes 1000,10000,100000] [--decisions 5000]
+All boxes hold a tuple at every size, and every size first runs a whole round (each box served
+about once), so that what is measured is the steady state. Then blocks of decisions are timed, the
+sizes in turn; a figure is the median over the blocks of CPU time per decision, events included,
+without garbage collection. What looks at every box is given as few decisions as it takes.
+
+    python benchmarks/decision_cost.py [--json] [--boxes 1000,10000,100000] [--blocks 15]
 """
 
 from __future__ import annotations
@@ -21,9 +26,11 @@ import argparse
 import gc
 import heapq
 import json
+import sys
 from collections.abc import Callable
 from functools import cache
 from random import Random
+from statistics import median
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
@@ -40,8 +47,11 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 #: What looks at every box for each decision is given less to do.
 LINEAR = ("slope-slack", "fixed", "sorted scan")
-STEPS_OF_LINEAR = 1_000_000
-WARM = 1_000
+STEPS_OF_LINEAR = 100_000
+#: Decisions in a block of the others, after some that fetch back what the last size has displaced.
+BLOCK, BEFORE = 1_000, 100
+#: One decision, with the events that go with it.
+Decision = Callable[[], None]
 
 
 @cache
@@ -75,8 +85,7 @@ def served(state: SystemState, box: int, now_ns: int) -> None:
     state.arrival_sum_ns[box] = state.head_ns[box] = now_ns
 
 
-def by_policy(label: str, boxes: int, decisions: int) -> float:
-    """Nanoseconds per decision, with the events that go with it."""
+def by_policy(label: str, boxes: int) -> Decision:
     name, params = POLICIES[label]
     policy: BasePolicy = make_policy_with(name, schedule_size=1, **params)
     state, work = saturated(boxes), Work()
@@ -93,10 +102,10 @@ def by_policy(label: str, boxes: int, decisions: int) -> float:
         policy.on_completion(plan, 0, COST_NS, now)
         policy.on_arrival(box, 1, now)
 
-    return timed(step, decisions, warm=1 if label in LINEAR else WARM)
+    return step
 
 
-def by_heap(boxes: int, decisions: int) -> float:
+def by_heap(boxes: int) -> Decision:
     state = saturated(boxes)
     queries = state.network.queries
     now = boxes * COST_NS
@@ -119,10 +128,10 @@ def by_heap(boxes: int, decisions: int) -> float:
         served(state, box, now)
         heapq.heappush(heap, (late_from(box), box))
 
-    return timed(step, decisions, warm=WARM)
+    return step
 
 
-def by_scan(boxes: int, decisions: int) -> float:
+def by_scan(boxes: int) -> Decision:
     state = saturated(boxes)
     graphs = [q.qos for q in state.network.queries]
     now = boxes * COST_NS
@@ -139,41 +148,59 @@ def by_scan(boxes: int, decisions: int) -> float:
         now += COST_NS
         served(state, box, now)
 
-    return timed(step, decisions, warm=1)
+    return step
 
 
-def timed(step: Callable[[], None], decisions: int, warm: int) -> float:
-    """Mean CPU time of a step, after so many that are not counted."""
-    for _ in range(warm):
+def prepared(label: str, boxes: int) -> Decision:
+    """Ready to be timed: in the steady state, where it keeps one."""
+    if label in POLICIES:
+        step = by_policy(label, boxes)
+    else:
+        step = by_heap(boxes) if label == "heapq" else by_scan(boxes)
+    for _ in range(1 if label in LINEAR else boxes + boxes // 5):
         step()
-    gc.collect()
-    gc.disable()
+    return step
+
+
+def block_ns(label: str, boxes: int, step: Decision) -> float:
+    """CPU time per decision over one block."""
+    linear = label in LINEAR
+    decisions = max(1, STEPS_OF_LINEAR // boxes) if linear else BLOCK
+    for _ in range(0 if linear else BEFORE):
+        step()
     begin = process_time_ns()
     for _ in range(decisions):
         step()
-    spent = process_time_ns() - begin
+    return (process_time_ns() - begin) / decisions
+
+
+def measure(label: str, sizes: list[int], blocks: int) -> dict[int, float]:
+    """By number of boxes: the median over the blocks."""
+    steps = {n: prepared(label, n) for n in sizes}
+    found: dict[int, list[float]] = {n: [] for n in sizes}
+    gc.collect()
+    gc.disable()
+    for _ in range(min(blocks, 3) if label in LINEAR else blocks):
+        for n, step in steps.items():
+            found[n].append(block_ns(label, n, step))
     gc.enable()
-    return spent / decisions
-
-
-def measure(boxes: int, decisions: int) -> dict[str, float]:
-    few = max(5, min(decisions, STEPS_OF_LINEAR // boxes))
-    found = {label: by_policy(label, boxes, few if label in LINEAR else decisions)
-             for label in POLICIES}  # fmt: skip
-    found["heapq"] = by_heap(boxes, decisions)
-    found["sorted scan"] = by_scan(boxes, few)
-    return found
+    return {n: median(costs) for n, costs in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--boxes", default="1000,10000,100000")
-    parser.add_argument("--decisions", type=int, default=5_000)
+    parser.add_argument("--blocks", type=int, default=15)
     args = parser.parse_args()
     sizes = [int(n) for n in args.boxes.split(",")]
     begin = perf_counter_ns()
-    costs = {n: measure(n, args.decisions) for n in sizes}
+    costs: dict[int, dict[str, float]] = {n: {} for n in sizes}
+    for label in (*POLICIES, "heapq", "sorted scan"):
+        for n, cost_ns in measure(label, sizes, args.blocks).items():
+            costs[n][label] = cost_ns
+        seconds = (perf_counter_ns() - begin) / 1e9
+        print(f"{label}: done after {seconds:.0f} s", file=sys.stderr, flush=True)
     growth = {label: costs[sizes[-1]][label] / costs[sizes[0]][label] for label in costs[sizes[0]]}
     if args.json:
         result = {

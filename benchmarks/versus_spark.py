@@ -5,7 +5,8 @@ and ends in Parquet files of its own per query. Latency counts from a row's crea
 file that holds its result is visible in the sink. docs/results/spark.md says more.
 
     python benchmarks/versus_spark.py [--quick] [--json] [--only NAME,...] [--queries 1,25,60,250]
-    python benchmarks/versus_spark.py --overload | --ablation
+    python benchmarks/versus_spark.py --rate 50,800,4000 --queries 250 --only daybreak,hand
+    python benchmarks/versus_spark.py --mixed | --overload | --ablation
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ from daybreak.spark.session import require_java
 
 TITLES = {
     "latency": "Latency at a rate everybody is offered",
+    "rates": "Up to which rate",
+    "mixed": "Filters beside windows, joins, a costly function and a broken sink",
     "overload": "Daybreak and hand-composited code near and beyond capacity",
     "ablation": "What compositing and scheduling buy",
 }
@@ -45,7 +47,15 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--queries", type=_numbers, metavar="N,...", help="default: 1,25,60,250")
     add("--seconds", type=float, help="measured time of each, default 60, quick 20")
     add("--warmup", type=float, help="fed before that, default 20, quick 5")
-    add("--rate", type=float, default=800.0, help="rows per second, default 800")
+    add(
+        "--rate",
+        type=_rates,
+        default=[800.0],
+        metavar="R,...",
+        help="rows per second, default "
+        "800; of several, a side is given the next one if it sustained the one before",
+    )
+    add("--mixed", action="store_true", help="60 queries, 24 of which are no filters")
     add("--cores", default="*", help="Spark's local cores, default all")
     add("--overload", action="store_true", help="near and beyond the hand-composited capacity")
     add("--ablation", action="store_true", help="compositing x policy x load")
@@ -57,7 +67,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
-    name = "ablation" if args.ablation else "overload" if args.overload else "latency"
+    asked = ("ablation", args.ablation), ("overload", args.overload), ("mixed", args.mixed)
+    name = next((n for n, is_asked in asked if is_asked), None)
+    name = name or ("rates" if len(args.rate) > 1 else "latency")
     if not args.no_run:
         require_java()
         _run(name, args)
@@ -100,7 +112,8 @@ def _run(name: str, args: argparse.Namespace) -> None:
         record["results"].append(result)
         _save(record, _file(args.out, name))
 
-    base = Task("daybreak", 1, args.rate, str((args.out / "work").resolve()), cores=args.cores)
+    work = str((args.out / "work").resolve())
+    base = Task("daybreak", 1, args.rate[0], work, cores=args.cores, mixed=args.mixed)
     to = error_console()
     study = plans.Study(base, timing, lambda text: to.print(text, highlight=False), keep)
     queries = args.queries[0] if args.queries else 60
@@ -113,19 +126,31 @@ def _run(name: str, args: argparse.Namespace) -> None:
         )
     elif name == "overload":
         study.overload(queries, plans.LOADS[1:] if args.quick else plans.LOADS)
+    elif name == "mixed":
+        pairs = plans.all_pairs((plans.MIXED_QUERIES,), args.only or plans.MIXED_SIDES)
+        study.latency(pairs, args.rate)
     elif args.quick:
-        study.latency(plans.quick_pairs(args.queries, args.only))
+        study.latency(plans.quick_pairs(args.queries, args.only), args.rate)
     else:
-        study.latency(plans.all_pairs(args.queries or (1, 25, 60, 250), args.only))
+        study.latency(plans.all_pairs(args.queries or (1, 25, 60, 250), args.only), args.rate)
 
 
 def _print(name: str, study: dict[str, Any]) -> None:
     to = console()
-    if name == "latency":
+    if name in present.BY_LATENCY:
         to.print(table(present.latency_rows(study["results"]), title=study["title"]))
         to.print(table(present.ratio_rows(study["results"]), title="beside Daybreak"))
     else:
         to.print(table(present.load_rows(study["results"]), title=study["title"]))
+
+
+_PLOTS = {
+    "latency": drawn.plot_latency,
+    "rates": drawn.plot_rates,
+    "mixed": drawn.plot_rates,
+    "overload": drawn.plot_loads,
+    "ablation": drawn.plot_loads,
+}
 
 
 def _pictures(studies: dict[str, Any], out: Path) -> dict[str, Path]:
@@ -134,8 +159,7 @@ def _pictures(studies: dict[str, Any], out: Path) -> dict[str, Path]:
     made = {}
     for name, study in studies.items():
         if any("failed" not in r for r in study["results"]):
-            plot = drawn.plot_latency if name == "latency" else drawn.plot_loads
-            made[name] = plot(study["results"], out / f"versus-spark-{name}.png")
+            made[name] = _PLOTS[name](study["results"], out / f"versus-spark-{name}.png")
     return made
 
 
@@ -176,6 +200,13 @@ def _sides(text: str) -> list[str]:
                 f"unknown side {name!r}; choose from {', '.join(SIDES)}"
             )
     return names
+
+
+def _rates(text: str) -> list[float]:
+    rates = [float(part) for part in text.split(",")]
+    if not rates or min(rates) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: give rows per second, above 0")
+    return rates
 
 
 def _numbers(text: str) -> list[int]:

@@ -27,6 +27,11 @@ def plot_latency(records: Sequence[Record], path: Path) -> Path:
     )
 
 
+def plot_rates(records: Sequence[Record], path: Path) -> Path:
+    """One panel per rate."""
+    return _plot(records, path, "rate_per_s", lambda r: f"{r:g} rows/s", lambda r: str(r["side"]))
+
+
 def plot_loads(records: Sequence[Record], path: Path) -> Path:
     """One panel per load."""
 

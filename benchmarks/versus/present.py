@@ -13,15 +13,17 @@ from benchmarks.versus.workload import CLASSES
 from daybreak.report.text import count, duration, markdown
 
 Record = dict[str, Any]
+#: Studies that set sides beside each other at stated rates.
+BY_LATENCY = ("latency", "rates", "mixed")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def latency_rows(records: Sequence[Record]) -> list[list[str]]:
     """One row per measurement; '>' where rows had not arrived when the measurement ended."""
     heads = [f"{cls}: p50, p95, p99" for cls in CLASSES]
-    rows = [["queries", "side", *heads, "rows", "missing", "sustained", "CPU"]]
+    rows = [["queries", "rows/s", "side", *heads, "rows", "missing", "sustained", "CPU"]]
     for record in records:
-        start = [str(record["queries"]), record["side"]]
+        start = [str(record["queries"]), f"{record['rate_per_s']:g}", record["side"]]
         if "failed" in record:
             rows.append([*start, *["-"] * len(heads), "-", "-", "failed", "-"])
             continue
@@ -41,9 +43,9 @@ def latency_rows(records: Sequence[Record]) -> list[list[str]]:
 
 def ratio_rows(records: Sequence[Record]) -> list[list[str]]:
     """How many times longer than Daybreak's each side's critical p95 is."""
-    rows = [["queries", "side", "critical p95", "Daybreak's", "ratio"]]
+    rows = [["queries", "rows/s", "side", "critical p95", "Daybreak's", "ratio"]]
     for record in records:
-        ours = _daybreak(records, record["queries"])
+        ours = _daybreak(records, record)
         if ours is None or record["side"] == "daybreak" or "failed" in record:
             continue
         theirs_p95, ours_p95 = (r["classes"]["critical"]["p95_s"] for r in (record, ours))
@@ -53,7 +55,8 @@ def ratio_rows(records: Sequence[Record]) -> list[list[str]]:
         if not ours["sustained"]:
             ratio = "none: Daybreak did not sustain the rate"
         cells = [_cell(r["classes"]["critical"], "p95_s") for r in (record, ours)]
-        rows.append([str(record["queries"]), record["side"], *cells, ratio])
+        rate = f"{record['rate_per_s']:g}"
+        rows.append([str(record["queries"]), rate, record["side"], *cells, ratio])
     return rows
 
 
@@ -120,7 +123,7 @@ def _section(name: str, study: Record) -> list[str]:
         f"after {timing['warmup_s']:g} s of warm-up. Made by `{about['command']}`."
     )
     parts = [f"## {study['title']}", how]
-    if name == "latency":
+    if name in BY_LATENCY:
         parts += [markdown(latency_rows(study["results"])), "### Beside Daybreak"]
         return [*parts, markdown(ratio_rows(study["results"]))]
     return [*parts, markdown(load_rows(study["results"]))]
@@ -137,10 +140,13 @@ def _sustained(record: Record) -> str:
     return f"not {', '.join(behind)}" if behind else "yes"
 
 
-def _daybreak(records: Sequence[Record], queries: int) -> Record | None:
+def _daybreak(records: Sequence[Record], beside: Record) -> Record | None:
+    """What Daybreak did with the same queries at the same rate."""
+    same = ("queries", "rate_per_s")
     return next(
         (r for r in records
-         if r["side"] == "daybreak" and r["queries"] == queries and "failed" not in r),
+         if r["side"] == "daybreak" and "failed" not in r
+         and all(r[key] == beside[key] for key in same)),
         None,
     )  # fmt: skip
 

@@ -1,4 +1,9 @@
-"""What every side is asked: N filters of three classes over one stream of readings."""
+"""What every side is asked: N filters of three classes over one stream of readings.
+
+Mixed: 24 of them are other queries: aggregates and joins over windows, joins with a static table,
+one that computes a lot for each row, and one whose sink always fails. What is measured are the
+filters beside them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,9 @@ from daybreak.model.qos import QoSGraph
 STREAM = "readings"
 #: ``created_us``: when the row was made, in µs since 1970; latency counts from there.
 SCHEMA = "id BIGINT, created_us BIGINT, station INT, temperature INT, humidity INT, wind INT"
+#: The same with the event time that windows go by.
+MIXED_SCHEMA = f"{SCHEMA}, at TIMESTAMP"
+WATERMARK = "0.2 seconds"
 #: What every query gives, of rows that pass.
 COLUMNS = ("id", "created_us", "station", "temperature")
 #: Most important first: sides that can choose an order take this one.
@@ -71,6 +79,46 @@ def filters(n: int) -> list[Filter]:
     return made
 
 
+@dataclass(frozen=True)
+class Other:
+    """A query of the mixed workload that is no filter; whose results nobody counts."""
+
+    name: str
+    cls: str
+    sql: str
+    fails: bool = False
+
+
+_AVERAGE = """SELECT window.end AS until, station, avg(temperature) AS mean, count(*) AS n
+FROM {stream} WHERE humidity > {dry} GROUP BY window(at, '{seconds} seconds'), station"""
+# Every side gets the form that both understand.
+_NEIGHBOURS = """SELECT x.id, y.id AS other FROM
+(SELECT *, window(at, '2 seconds') AS w FROM {stream} WHERE temperature > {warm}) x JOIN
+(SELECT *, window(at, '2 seconds') AS w FROM {stream} WHERE wind > {windy}) y
+ON x.w = y.w AND x.station = y.station"""
+_NAMED = """SELECT id, name, temperature FROM {stream} JOIN stations USING (station)
+WHERE temperature > {warm}"""
+_EXPENSIVE = """SELECT id, aggregate(transform(sequence(1, 300), x -> sqrt(x * wind + 1)), 0D,
+(a, b) -> a + b) AS total FROM {stream}"""
+
+
+def others() -> list[Other]:
+    """The 24 queries of the mixed workload that are no filters."""
+    made = [
+        Other(f"average-{i}", ("archive", "normal")[i % 2],
+              _AVERAGE.format(stream=STREAM, dry=i * 5, seconds=2 + i % 3))
+        for i in range(10)
+    ]  # fmt: skip
+    for i in range(6):
+        sql = _NEIGHBOURS.format(stream=STREAM, warm=950 + i, windy=90 + i)
+        made.append(Other(f"neighbours-{i}", ("archive", "normal")[i % 2], sql))
+        sql = _NAMED.format(stream=STREAM, warm=900 + i)
+        made.append(Other(f"named-{i}", ("normal", "critical")[i % 2], sql))
+    made.append(Other("expensive", "archive", _EXPENSIVE.format(stream=STREAM)))
+    broken = f"SELECT id FROM {STREAM} WHERE wind > 10"
+    return [*made, Other("broken", "normal", broken, fails=True)]
+
+
 def readings(first_id: int, count: int, created_us: int, rng: np.random.Generator) -> pa.Table:
     """Rows made at one moment."""
 
@@ -85,6 +133,7 @@ def readings(first_id: int, count: int, created_us: int, rng: np.random.Generato
             "temperature": column(_RANGE),
             "humidity": column(100),
             "wind": column(100),
+            "at": pa.array(np.full(count, created_us)).cast(pa.timestamp("us", "UTC")),
         }
     )
 
@@ -101,10 +150,19 @@ class Task:
     policy: str = "stride"
     rider_bound_s: float = 0.1
     workers: int = 2
+    mixed: bool = False
 
     @property
     def filters(self) -> list[Filter]:
-        return filters(self.queries)
+        return filters(self.queries - len(self.others))
+
+    @property
+    def others(self) -> list[Other]:
+        return others() if self.mixed else []
+
+    @property
+    def schema(self) -> str:
+        return MIXED_SCHEMA if self.mixed else SCHEMA
 
     @property
     def input(self) -> Path:

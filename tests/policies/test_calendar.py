@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.calendar import Agenda, CalendarQueue, RankedLists
+from daybreak.policies.agenda import Agenda
+from daybreak.policies.calendar import CalendarQueue, RankedLists
 
 ITEMS = 12
 PRIORITY = st.one_of(
@@ -59,13 +60,13 @@ def test_any_magnitude_has_a_bucket(priority: float) -> None:
             st.integers(0, 400),
         )
     ),
-    ahead_ns=st.sampled_from([1, 100, 1000, 100_000]),
+    day_ns=st.sampled_from([1, 100, 1000, 100_000]),
 )
 def test_an_agenda_gives_what_has_fallen_due_and_nothing_else(
-    events: list[tuple[int, int | None, int]], ahead_ns: int
+    events: list[tuple[int, int | None, int]], day_ns: int
 ) -> None:
     """Items are put ahead or taken out, time goes on by leaps that may be longer than a year."""
-    agenda = Agenda(ITEMS, ahead_ns)
+    agenda = Agenda(Agenda.no_instants(ITEMS), day_ns)
     held: dict[int, int] = {}
     now = 0
     for item, ahead, step in events:
@@ -77,7 +78,9 @@ def test_an_agenda_gives_what_has_fallen_due_and_nothing_else(
             held[item] = now + ahead
         now += step
         due = {i for i, at in held.items() if at <= now}
-        assert set(agenda.due(now)) == due
+        found = agenda.due(now)
+        assert set(found) == due
+        assert [held[i] for i in found] == sorted(held[i] for i in due)
         held = {i: at for i, at in held.items() if i not in due}
         assert len(agenda) == len(held)
 

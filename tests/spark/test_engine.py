@@ -15,7 +15,7 @@ import pytest
 from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.base import Change
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.simulation.replay import Replay
+from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
 
@@ -264,15 +264,23 @@ def test_a_recorded_run_can_be_replayed_under_another_policy(
 ) -> None:
     with declare(spark, rows=300).run("stride", run_dir=tmp_path / "run") as run:
         run.drain()
-    replay = Replay.load(tmp_path / "run")
-    for policy in ("stride", "fcfs", "round-robin"):
-        again = replay.run(make_policy_with(policy))
+    result = what_if(tmp_path / "run", [Wanted("fcfs"), Wanted("round-robin")])
+    recorded, *replays = [outcome.report for outcome in result.outcomes]
+    assert [r.manifest["policy"] for r in replays] == ["stride", "fcfs", "round-robin"]
+    jobs = pq.read_table(tmp_path / "run/record/jobs.parquet")
+    for again in replays:
         assert {n: s.count for n, s in again.by_query().items()} == {
-            n: s.count for n, s in run.report().by_query().items()
+            n: s.count for n, s in recorded.by_query().items()
         }
-    assert sum(replay.run(make_policy_with("fcfs")).boxes["work_ns"]) == pytest.approx(
-        replay.recorded.spent.work_ns + replay.recorded.spent.call_ns, rel=0.5
+        rows = dict(zip(again.boxes["box"], again.boxes["tuples_out"], strict=True))
+        for name in ("filter", "everything"):
+            mine = [j["rows"] for j in jobs.to_pylist() if j["query"] == name]
+            assert rows[name] == sum(mine), "the same tuples pass"
+    assert sum(replays[0].boxes["work_ns"]) == pytest.approx(
+        sum(jobs["cost_ns"].to_pylist()), rel=0.9
     )
+    assert 1.0 <= result.calibration.worst < 1000.0
+    assert not result.capped
 
 
 def test_a_changed_query_is_refused_unless_reset(spark: SparkSession, tmp_path: Path) -> None:

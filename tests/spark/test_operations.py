@@ -196,6 +196,10 @@ def test_the_commands_reach_a_run(
         assert told["policy"] == "stride"
         first = told["queries"][0]
         assert (first["query"], first["class"], first["weight"]) == ("a", "low", 0.25)
+        followed = ("query.a.subscribers=5", "query.b.subscribers=20")
+        assert daybreak("set", folder, *followed)[0] == 0
+        told = json.loads(daybreak("queries", folder, "--json")[1])
+        assert [q["weight"] for q in told["queries"][:2]] == [0.25, 1.0]
         assert "paused" in daybreak("queries", folder)[1]
         assert daybreak("resume", folder, "a")[1] == "query a is running\n"
         declared = ("--sql", "SELECT station FROM readings", "--class", "low", "--sink", "memory")
@@ -205,6 +209,7 @@ def test_the_commands_reach_a_run(
             (("pause", folder, "aa"), "is not declared"),
             (("set", folder, "class.low=x"), "no number"),
             (("set", folder, "nothing"), "is not understood"),
+            (("set", folder, "query.a.subscribers=1.5"), "give a whole number"),
             (("set", folder, "policy=taat"), "makes no sense on Spark"),
             (("register", folder, "e", "--sql", "SELEC 1", "--class", "low"), "query 'e'"),
         ):

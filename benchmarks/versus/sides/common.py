@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.versus.workload import SCHEMA, Task
+from benchmarks.versus.workload import WATERMARK, Task
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -38,7 +38,19 @@ def session(
 
 def source(spark: SparkSession, task: Task) -> DataFrame:
     """The stream of readings; by default a trigger starts as soon as the one before ended."""
-    return spark.readStream.schema(SCHEMA).parquet(str(task.input))
+    rows = spark.readStream.schema(task.schema).parquet(str(task.input))
+    return rows.withWatermark("at", WATERMARK) if task.mixed else rows
+
+
+def add_stations(spark: SparkSession) -> None:
+    """The static table of the mixed workload."""
+    names = [(i, f"station {i}") for i in range(500)]
+    spark.createDataFrame(names, "station INT, name STRING").createOrReplaceTempView("stations")
+
+
+def refuse(*_rows: object) -> None:
+    """A sink that fails."""
+    raise OSError("the other side does not answer")
 
 
 def watching(queries: Iterable[StreamingQuery]) -> Callable[[], dict[str, Any]]:

@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.versus.sides.common import session, source, watching
-from benchmarks.versus.workload import CLASSES, Task
+from benchmarks.versus.sides.common import add_stations, refuse, session, source, watching
+from benchmarks.versus.workload import CLASSES, STREAM, Other, Task
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 _MODE_WORDS = {
     "fifo": "FIFO",
@@ -53,9 +55,26 @@ def running(
                 .option("checkpointLocation", str(task.checkpoints / query.name))
             )
             started.append(writer.start(str(task.sink(query))))
+        if task.mixed:
+            add_stations(spark)
+            source(spark, task).createOrReplaceTempView(STREAM)
+        for other in task.others:
+            pool = {"fair": other.name, "pools": other.cls}.get(mode)
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool or "default")
+            extra = _start(spark, task, other)
+            if not other.fails:
+                started.append(extra)
         yield watching(started)
 
     return run
+
+
+def _start(spark: SparkSession, task: Task, other: Other) -> StreamingQuery:
+    writer = spark.sql(other.sql).writeStream.queryName(other.name)
+    writer = writer.option("checkpointLocation", str(task.checkpoints / other.name))
+    if other.fails:
+        return writer.foreachBatch(refuse).start()
+    return writer.format("parquet").start(str(task.output / other.name))
 
 
 def _scheduler_conf(mode: str, folder: Path) -> dict[str, str]:

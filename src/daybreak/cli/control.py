@@ -144,7 +144,7 @@ def set_values(
         typer.Argument(
             metavar="KEY=VALUE...",
             help="class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT, "
-            "policy=NAME or policy='NAME {\"train\": 100}'.",
+            "query.NAME.subscribers=COUNT, policy=NAME or policy='NAME {\"train\": 100}'.",
         ),
     ],
     as_json: AsJson = False,
@@ -168,8 +168,7 @@ def _assignment(text: str) -> tuple[str, dict[str, Any]]:
     key, equals, value = text.partition("=")
     parts = key.split(".", 1)
     if equals and key == "policy":
-        name, _, parameters = value.partition(" ")
-        given = _json(parameters, "policy") if parameters.strip() else {}
+        name, given = named_policy(value)
         return "set-policy", {"policy": name, "parameters": given}
     if equals and len(parts) == 2 and parts[0] == "class":
         return "set-class", {"class": parts[1], "priority": _number(value, key)}
@@ -177,13 +176,23 @@ def _assignment(text: str) -> tuple[str, dict[str, Any]]:
         name, _, what = parts[1].rpartition(".")
         if name and what == "class":
             return "set-query", {"query": name, "class": value}
-        if name and what == "weight":
-            return "set-query", {"query": name, "weight": _number(value, key)}
+        if name and what in ("weight", "subscribers"):
+            return "set-query", {"query": name, what: _number(value, key)}
     raise ConfigError(
         text,
         "is not understood",
-        "give class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT or policy=NAME",
+        "give class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT, "
+        "query.NAME.subscribers=COUNT or policy=NAME",
     )
+
+
+def named_policy(text: str) -> tuple[str, Any]:
+    """``NAME``, or ``NAME {"train": 100}``."""
+    name, _, parameters = text.strip().partition(" ")
+    given = _json(parameters, "policy") if parameters.strip() else {}
+    if not isinstance(given, dict):
+        raise ConfigError("policy", f"parameters {parameters!r}", "give a JSON object")
+    return name, given
 
 
 def _number(text: str, key: str) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
 
 from daybreak.cli import (
     control,
+    dashboard,
     filters,
     freshen,
     init,
@@ -19,9 +21,12 @@ from daybreak.cli import (
     run,
     schedule,
     simulate,
+    top,
+    whatif,
 )
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError
+from daybreak.runtime.eventlog import only_json
 from daybreak.version import __version__
 
 app = typer.Typer(
@@ -37,12 +42,15 @@ app.command("check")(run.check)
 app.command("run")(run.run)
 app.command("query")(query.query)
 app.command("queries")(control.queries)
+app.command("top")(top.top)
 app.command("pause")(control.pause)
 app.command("resume")(control.resume)
 app.command("drop")(control.drop)
 app.command("register")(control.register)
 app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
+app.command("whatif")(whatif.whatif)
+app.command("dashboard")(dashboard.dashboard)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("schedule")(schedule.schedule)
@@ -72,6 +80,9 @@ def main() -> None:
     try:
         app()
     except ConfigError as error:
+        if only_json():
+            logging.getLogger("daybreak.command").error("%s", error)
+            sys.exit(2)
         error_console().print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False)
         sys.exit(2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
+from daybreak.cli.dashboard import DEFAULT_ADDRESS, DashboardAddress, need_web, serve_run
+from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
@@ -81,10 +84,16 @@ def run(
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
+    ] = False,
+    dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = "local[*]",
     shed: Annotated[
         bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
     ] = None,
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
     as_json: AsJson = False,
 ) -> None:
     """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
@@ -92,22 +101,25 @@ def run(
     After a crash, start it again with the same run directory: nothing is lost, nothing comes
     twice.
 
-    Example: daybreak run pipeline.toml --policy stride --duration-s 60
+    Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
     declared = Pipeline.read(pipeline)
-    app = open_app(declared, policy, master)
+    if dashboard:
+        need_web()
+    only_json = set_up(log_format, log_level)
+    with spark_as_events() if only_json else nullcontext():
+        app = open_app(declared, policy, master)
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or Path("runs") / declared.name
     started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
-    with started as running:
-        to = error_console()
-        if running.recovered.delivered:
-            to.print(f"recovered {len(running.recovered.delivered)} committed results")
-        for name in running.forgotten:
-            to.print(f"query {name} is no longer declared: its place in the streams is forgotten")
+    with started as running, ExitStack() as beside:
+        if dashboard:
+            beside.enter_context(serve_run(running, dashboard_address))
         drained = _draining(running) if until_end else None
-        watch = Watch(running, f"{declared.name} under {running.prepared.policy.name}")
+        title = f"{declared.name} under {running.prepared.policy.name}"
+        lines = teller("status") if only_json else None
+        watch = Watch(running, title, lines=lines)
         watch.until(
             lambda elapsed: (
                 (duration_s is not None and elapsed >= duration_s)
@@ -116,22 +128,30 @@ def run(
         )
         if drained is not None and drained.done():
             drained.result()  # raises what went wrong
+    _tell_end(running, folder, as_json=as_json, only_json=only_json)
+    if running.failures:
+        raise typer.Exit(1)
+
+
+def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> None:
     report = running.report()
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
     else:
         _show(report, running.rundir.record)
-        console().print(f"next: daybreak simulate --from-run {folder} --policy fcfs")
-    for name, late in running.late.counts.items():
-        if late:
-            kept = running.late.folder / name
-            error_console().print(f"query {name}: {late} rows were late, kept in {kept}")
+        console().print(f"next: daybreak whatif {folder} --policy fcfs")
+    say = teller("summary") if only_json else _say_plainly
+    for name, rows in running.late.counts.items():
+        if rows:
+            say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
     for line in loss_lines(report):
-        error_console().print(line, markup=False, highlight=False)
+        say(line)
     for name, why in running.failures.items():
-        error_console().print(f"query {name} failed and was parked: {why}", style="red")
-    if running.failures:
-        raise typer.Exit(1)
+        say(f"query {name} failed and was parked: {why}")
+
+
+def _say_plainly(line: str) -> None:
+    error_console().print(line, markup=False, highlight=False)
 
 
 def _show(report: RunReport, record: Path) -> None:

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from daybreak.cli.console import console, print_json, progress
-from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline, SimulationParams
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.tables import Document, Table
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.policies.registry import make_policy
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.overload import dropped_table, overload_lines
@@ -22,15 +21,11 @@ from daybreak.report.run import as_json, class_table, comparison_table, plot_run
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
-from daybreak.simulation.replay import Replay
 from daybreak.simulation.simulate import simulate as run_simulation
 
 
 def simulate(
-    pipeline: Annotated[Path | None, typer.Argument(help="A pipeline file.")] = None,
-    from_run: Annotated[
-        Path | None, typer.Option(help="Replay what this run on Spark recorded, instead.")
-    ] = None,
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline file.")],
     policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
     compare: Annotated[
         str | None, typer.Option(help="Further policies on the same arrivals: P2,P3.")
@@ -52,14 +47,8 @@ def simulate(
 
     Example: daybreak simulate examples/wildfire-sim.toml --compare round-robin,fcfs
 
-    Example: daybreak simulate --from-run runs/wildfire --policy fcfs --compare round-robin
+    What another policy would have made of a run on Spark: daybreak whatif.
     """
-    if (pipeline is None) == (from_run is None):
-        raise ConfigError("simulate", "needs one thing to simulate", "give a file or --from-run")
-    if from_run is not None:
-        _replay(from_run, policy, compare, seed or 1, out, json)
-        return
-    assert pipeline is not None
     declared = Pipeline.read(pipeline)
     given: dict[str, Any] = {
         "seed": seed, "duration_s": duration_s, "workers": workers, "load": load,
@@ -93,30 +82,6 @@ def _policies(pipeline: Pipeline, policy: str | None, compare: str | None) -> di
         document = Document("--policy" if name == policy else "--compare", "", {})
         found[name] = make_policy(name, own or Table(document, (), {}), place=document.name)
     return found
-
-
-def _replay(
-    folder: Path, policy: str | None, compare: str | None, seed: int, out: Path, as_json_only: bool
-) -> None:
-    replay = Replay.load(folder)
-    recorded = replay.recorded
-    first = policy or str(recorded.manifest["policy"])
-    names = dict.fromkeys([first, *(n.strip() for n in (compare or "").split(",") if n.strip())])
-    policies = {name: make_policy_with(name) for name in names}
-    reports = {"recorded on Spark": recorded}
-    with progress("replaying") as report_progress:
-        for done, (name, chosen) in enumerate(policies.items()):
-            report_progress(done, len(policies))
-            reports[f"{name}, replayed"] = replay.run(chosen, seed)
-    if as_json_only:
-        print_json({name: as_json(report) for name, report in reports.items()})
-        return
-    to = console()
-    to.print(table(comparison_table(reports), title="the recorded arrivals under each policy"))
-    for name in names:
-        to.print(f"report: {reports[f'{name}, replayed'].save(out / f'replay-{name}')}")
-    if can_draw():
-        to.print(f"picture: {plot_runs(reports, out / 'replay.png')}")
 
 
 def _run(

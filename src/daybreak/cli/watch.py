@@ -28,18 +28,23 @@ LINE_EVERY_S = 5.0
 class Watch:
     """Shows a run and keeps the notes that scroll beside it."""
 
-    def __init__(self, run: Run, title: str) -> None:
+    def __init__(self, run: Run, title: str, *, lines: Callable[[str], None] | None = None) -> None:
+        """``lines``: say everything as lines there, also on a terminal."""
         self._run = run
         self._title = title
         self._notes: list[str] = []
-        self._terminal = sys.stderr.isatty()
+        self._terminal = lines is None and sys.stderr.isatty()
         self._to = error_console()
+        self._line = lines or self._print
 
     def note(self, text: str) -> None:
         """Something that happened, worth a line."""
         self._notes.append(text)
         if not self._terminal:
-            self._to.print(text, markup=False, highlight=False)
+            self._line(text)
+
+    def _print(self, text: str) -> None:
+        self._to.print(text, markup=False, highlight=False)
 
     def until(
         self, over: Callable[[float], bool], each: Callable[[float], None] = lambda _s: None
@@ -56,7 +61,7 @@ class Watch:
                 show()
                 stopped.wait(REFRESH_S)
             if stopped.is_set():
-                self.note("stopping: jobs under way end first")
+                self._run.say("stopping", "jobs under way end first", reason="signal")
             return not stopped.is_set()
 
     @contextmanager
@@ -67,7 +72,7 @@ class Watch:
             def line() -> None:
                 if time.monotonic() - last[0] >= LINE_EVERY_S:
                     last[0] = time.monotonic()
-                    self._to.print(live_line(self._run.snapshot()), highlight=False)
+                    self._line(live_line(self._run.snapshot()))
 
             yield line
             return

@@ -1,10 +1,9 @@
 """Calendar queues: constant-time priorities by bucket sort (Brown 1988; fas-mcq-paper 4.5,
 aurora-thesis 4.4.2.1).
 
-All are multi-lists (``Lists``): items in numbered buckets, within a bucket in order of entry.
-``RankedLists`` also know which buckets hold something, as one integer, a bit each: the best one
-is its highest bit. ``CalendarQueue`` puts rates into such buckets, ``Agenda`` puts instants into
-the days of a year.
+``RankedLists`` are multi-lists: items in numbered buckets, within a bucket in order of entry. They
+know which buckets hold something, as one integer, a bit each: the best one is its highest bit.
+``CalendarQueue`` puts rates into such buckets.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from math import log2
 
 #: Octaves below and above 1 that have buckets of their own; beyond, priorities share the last.
 OCTAVES = 64
-#: Items per day of an agenda, as a power of two: few to look through, and not a list for each.
-PER_DAY_BITS = 3
 
 
 class Lists:
@@ -118,38 +115,3 @@ class CalendarQueue(RankedLists):
         if len(bucket) == 1:
             return next(iter(bucket))
         return min(bucket, key=lambda item: (-bucket[item], item))
-
-
-class Agenda(Lists):
-    """Items that fall due at an instant each; asked at instants that never go back.
-
-    A year is about as long as items are put ahead, and has a day for every few of them: finding
-    what is due takes constant time per item, amortised, however many there are.
-    """
-
-    def __init__(self, items: int, ahead_ns: float) -> None:
-        super().__init__(items)
-        self._days = 1 << max(4, items.bit_length() - PER_DAY_BITS)
-        self._day_ns = max(1, int(ahead_ns) // self._days)
-        self._today = 0
-
-    def put(self, item: int, due_ns: int) -> None:
-        """Inserts the item, or lets it fall due at another instant; what is past is due now."""
-        day = max(due_ns // self._day_ns, self._today)
-        self.enter(item, day % self._days, due_ns)
-
-    def due(self, now_ns: int) -> list[int]:
-        """Takes out what has fallen due, day by day."""
-        yesterday, self._today = self._today, now_ns // self._day_ns
-        found: list[int] = []
-        if not self._count:
-            return found
-        buckets, days = self._buckets, self._days
-        # After more than a year every day comes up once.
-        for day in range(max(yesterday, self._today - days + 1), self._today + 1):
-            bucket = buckets.get(day % days)
-            if bucket:
-                found.extend([item for item, due_ns in bucket.items() if due_ns <= now_ns])
-        for item in found:
-            self.remove(item)
-        return found

@@ -9,6 +9,11 @@ comes after.
 
 Slack buckets grow with the slack, since 10 ms must be told from 20 ms also beside deadlines of
 seconds.
+
+A long list of plans saves runs of the scheduler, but holds up whatever urgent arrives meanwhile.
+Whoever has less slack than any tuple that arrives from now on can bring is not overtaken by it:
+such paths are listed at once, up to ``schedule_size``. Where an arrival could go first, a list ends
+as soon as it takes half of the time that the most urgent arrival has to spare.
 """
 
 from __future__ import annotations
@@ -21,10 +26,14 @@ from typing import Any, ClassVar
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
-from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid
+from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Spot
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12
+#: A list that an arrival could overtake takes at most this share of the least slack one brings.
+HOLD_UP = 0.5
+#: So many paths are listed in any case.
+LEAST = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,9 @@ class LogGrid(Grid):
         least_ns = self._least_ns[slack]
         return slack, min(least_ns, slack_ns)
 
+    def least_ns(self, slack_bucket: int) -> float:
+        return self._least_ns[slack_bucket] if slack_bucket < self.partitions else self._most_ns
+
 
 class Clearing(Bucketing):
     """BucketingPushThrough with late paths ranked by what it takes to clear them."""
@@ -71,13 +83,25 @@ class Clearing(Bucketing):
     on_spark = True
     Params: ClassVar[type[Any]] = ClearingParams
     make_grid: ClassVar[type[Grid]] = LogGrid
-    list_size = 2  # a long list of paths holds up whatever urgent arrives meanwhile
     params: ClearingParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         #: By unit: what it takes to work off its queue.
         self._clearing_ns = [math.inf] * len(self.heads)
+        fresh = [
+            (self.grid.place(self.grid.ranges(qos), latency_ns)[0], qos.slope_slack(latency_ns)[1])
+            for boxes in self.heads for box in boxes
+            for qos, latency_ns in self.outlook.alone(box)
+        ]  # fmt: skip
+        #: The first list that a tuple which finds nothing queued can enter, and its least slack.
+        self._settled_from = self._last - min([b for b, _ in fresh], default=self._last)
+        self._hold_up_ns = HOLD_UP * min([slack_ns for _, slack_ns in fresh], default=math.inf)
+
+    def goes_on(self, chosen: list[int], at: int) -> bool:
+        if at >= self._settled_from or len(chosen) < LEAST:
+            return True
+        return sum([self._clearing_ns[unit] for unit in chosen]) < self._hold_up_ns
 
     def look(self, unit: int) -> None:
         super().look(unit)
@@ -88,10 +112,10 @@ class Clearing(Bucketing):
              for _, latency_ns in self.outlook.latencies(box, 0)), default=math.inf,
         )  # fmt: skip
 
-    def bucket(self, unit: int, now_ns: int) -> tuple[int, float]:
-        bucket, stays_ns = super().bucket(unit, now_ns)
+    def bucket(self, unit: int, now_ns: int) -> Spot:
+        spot = bucket, stays_ns, _ = super().bucket(unit, now_ns)
         clearing_ns = self._clearing_ns[unit]
         if bucket < self._last or stays_ns < math.inf or clearing_ns == math.inf:
-            return bucket, stays_ns
+            return spot
         slack, _ = self.grid.slack_bucket(self.params.patience * clearing_ns)
-        return self._last + 1 - self.grid.partitions + slack, math.inf
+        return self._last + 1 - self.grid.partitions + slack, math.inf, math.inf

@@ -8,7 +8,7 @@ plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Plan, View
@@ -57,8 +57,10 @@ class ReadySuperboxes:
         for unit, boxes in enumerate(self.units):
             for b in boxes:
                 serves[b].append(unit)
+        # Where boxes and superboxes are the same, the same tuples: fewer to fetch.
+        same = {boxes: boxes for boxes in self.units}
         #: The superboxes that each box belongs to.
-        self.units_of = [tuple(units) for units in serves]
+        self.units_of = [same.get(units, units) for units in map(tuple, serves)]
         self.ready: set[int] = set()
         for b, pending in enumerate(view.pending):
             if pending:
@@ -70,7 +72,7 @@ class ReadySuperboxes:
                 self.ready.add(unit)
 
     def taken(self, plan: Plan) -> None:
-        self.ready -= self.touched(plan)
+        self.ready.difference_update(self.touched(plan))
 
     def boarded(self, box: int) -> None:
         self.ready.difference_update(self.units_of[box])
@@ -83,8 +85,10 @@ class ReadySuperboxes:
             else:
                 self.ready.discard(unit)
 
-    def touched(self, plan: Plan) -> set[int]:
+    def touched(self, plan: Plan) -> Collection[int]:
         """The units that share a box with the plan; a traversal may name a box many times."""
+        if len(plan.steps) == 1:
+            return self.units_of[plan.steps[0][0]]
         return {unit for box in {step[0] for step in plan.steps} for unit in self.units_of[box]}
 
     def _free(self, unit: int) -> bool:
@@ -107,11 +111,14 @@ class ReadyPaths(ReadySuperboxes):
 
     def __init__(self, view: View) -> None:
         paths = all_paths(view.network)
-        self._starts = {path[0]: unit for unit, path in enumerate(paths)}
+        #: By box: the path that it starts, if any.
+        self._starts: list[int | None] = [None] * len(view.network.boxes)
+        for unit, path in enumerate(paths):
+            self._starts[path[0]] = unit
         super().__init__(view, [Superbox(view.network, path) for path in paths])
 
     def arrived(self, box: int, count: int, now_ns: int) -> None:
-        unit = self._starts.get(box)
+        unit = self._starts[box]
         if unit is not None and unit not in self.ready and self._free(unit):
             self.ready.add(unit)
 

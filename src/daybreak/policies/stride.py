@@ -2,8 +2,9 @@
 
 Waldspurger and Weihl's deterministic proportional share (named in aurora-thesis 6.3): a class
 that ran for a time t moves its *pass* on by t / priority, and the class with the smallest pass
-goes next. A class that was idle comes back at the current pass, so it cannot save up. Within a
-class, the query whose oldest tuple waits longest goes first.
+goes next. A class that was idle comes back at the current pass, so it cannot save up; one whose
+priority changes keeps its place in proportion. Within a class, the query whose oldest tuple waits
+longest goes first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
-from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
+from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyQueries
 
 
@@ -47,6 +48,7 @@ class Stride(BasePolicy):
         ]
         self._pass = [0.0] * len(view.class_priority)
         self._now = 0.0
+        self._priority = list(view.class_priority)
         #: Class and expected cost of the plan under way on each worker.
         self._out: dict[int, tuple[int, float]] = {}
 
@@ -65,6 +67,14 @@ class Stride(BasePolicy):
         super().on_ride(box, cost_ns, now_ns)
         cls = self.view.query_class[self.view.network.box_queries[box][0]]
         self._pass[cls] += cost_ns / self.view.class_priority[cls]
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        """What a class has still to wait for shrinks as its priority grows, at once."""
+        if change.what == "class-priority":
+            cls, priority = change.subject, self.view.class_priority[change.subject]
+            ahead = self._pass[cls] - self._now
+            self._pass[cls] = self._now + ahead * self._priority[cls] / priority
+            self._priority[cls] = priority
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         ready = self.units.ready

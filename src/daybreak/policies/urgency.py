@@ -39,9 +39,10 @@ class Outlook:
         self._literal = ect == "literal"
         boxes = range(len(view.network.boxes))
         #: By box; None where estimates have moved since.
-        self._ahead: list[list[Ahead] | None] = [None for _ in boxes]
+        self._ahead: list[tuple[Ahead, ...] | None] = [None for _ in boxes]
         #: The estimates in use.
-        self._known = [(view.cost_ns[b], view.selectivity[b]) for b in boxes]
+        self._costs_ns = list(view.cost_ns)
+        self._passes = list(view.selectivity)
         self._upstream: dict[int, tuple[int, ...]] = {}
 
     def latencies(self, box: int, now_ns: int) -> list[tuple[QoSGraph, float]]:
@@ -50,13 +51,14 @@ class Outlook:
         pending = view.pending
         train = pending[box]
         waited = now_ns - view.arrival_sum_ns[box] / train
-        found = self._ahead[box]
-        if found is None:
-            found = self._ahead[box] = self._look(box)
         return [
             (qos, waited + train * own_ns + sum([pending[k] * each for k, each in queued]))
-            for qos, own_ns, queued in found
+            for qos, own_ns, queued in self._ahead_of(box)
         ]
+
+    def alone(self, box: int) -> list[tuple[QoSGraph, float]]:
+        """The same for a tuple that arrives just now and finds nothing queued."""
+        return [(qos, own_ns) for qos, own_ns, _ in self._ahead_of(box)]
 
     def priority(self, boxes: Sequence[int], now_ns: int) -> tuple[float, float]:
         """The p-tuple, smallest first: (-utility, slack) of the best box and output among these.
@@ -73,11 +75,10 @@ class Outlook:
 
     def learn(self, plan: Plan) -> None:
         """A plan ended: lets go of what depends on estimates that have moved."""
-        view = self._view
+        costs_ns, passes = self._view.cost_ns, self._view.selectivity
         for box, _, _ in plan.steps:
-            now = (view.cost_ns[box], view.selectivity[box])
-            if now != self._known[box]:
-                self._known[box] = now
+            if costs_ns[box] != self._costs_ns[box] or passes[box] != self._passes[box]:
+                self._costs_ns[box], self._passes[box] = costs_ns[box], passes[box]
                 for b in self.upstream(box):
                     self._ahead[b] = None
 
@@ -95,18 +96,24 @@ class Outlook:
             found = self._upstream[box] = tuple(reached)
         return found
 
-    def _look(self, box: int) -> list[Ahead]:
+    def _ahead_of(self, box: int) -> tuple[Ahead, ...]:
+        found = self._ahead[box]
+        if found is None:
+            found = self._ahead[box] = self._look(box)
+        return found
+
+    def _look(self, box: int) -> tuple[Ahead, ...]:
         network, found = self._view.network, []
         for query in network.box_queries[box]:
             qos = network.queries[query].qos
             if qos is not None:
-                each = self._costs_ns(network.down_path(box, query))
+                each = self._each_ns(network.down_path(box, query))
                 own_ns = each[box] if self._literal else sum(each.values())
                 queued = tuple((k, ns) for k, ns in each.items() if k != box)
                 found.append(Ahead(qos, own_ns, queued))
-        return found
+        return tuple(found)
 
-    def _costs_ns(self, path: Sequence[int]) -> dict[int, float]:
+    def _each_ns(self, path: Sequence[int]) -> dict[int, float]:
         """cost(k) / o_sel(k) of the boxes of a path, from the output backwards."""
         each, share = {}, 1.0
         for k in reversed(path):

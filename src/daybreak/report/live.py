@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from daybreak.report.text import count, duration, number, table
-from daybreak.runtime.live import Snapshot
+from daybreak.runtime.snapshot import RECENT_S, Snapshot
 
 
 def live_table(snapshot: Snapshot, title: str, notes: list[str]) -> RenderableType:
@@ -19,25 +19,30 @@ def live_table(snapshot: Snapshot, title: str, notes: list[str]) -> RenderableTy
             (
                 c.name,
                 f"{c.priority:g}",
-                duration(c.recent.percentiles_s[50]),
-                duration(c.recent.percentiles_s[95]),
-                _bar(c.recent.utility),
-                count(c.waiting),
+                duration(_figure(c.recent.p50_s)),
+                duration(_figure(c.recent.p95_s)),
+                _bar(_figure(c.recent.utility)),
+                count(c.recent.waiting),
                 duration(c.oldest_s),
             )
         )
-    head = f"{title}  {snapshot.elapsed_s:5.1f} s  {snapshot.answered_per_s:,.0f} tuples answered/s"
+    answered_per_s = sum(c.recent.answered for c in snapshot.classes) / RECENT_S
+    head = f"{title}  {snapshot.elapsed_s:5.1f} s  {answered_per_s:,.0f} tuples answered/s"
     return Group(table(rows, title=head), *(Text(note) for note in notes[-5:]))
 
 
 def live_line(snapshot: Snapshot) -> str:
     """The same as one line of a log."""
     parts = [
-        f"{c.name}: p95 {duration(c.recent.percentiles_s[95])}, utility "
-        f"{number(c.recent.utility, 2)}, {count(c.waiting)} waiting"
+        f"{c.name}: p95 {duration(_figure(c.recent.p95_s))}, utility "
+        f"{number(_figure(c.recent.utility), 2)}, {count(c.recent.waiting)} waiting"
         for c in snapshot.classes
     ]
     return f"{snapshot.elapsed_s:6.1f} s  " + " | ".join(parts)
+
+
+def _figure(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _bar(utility: float) -> str:

@@ -203,8 +203,16 @@ def starvation_alarms(report: RunReport, step_s: float = STEP_S) -> list[Alarm]:
     # While the rest is worked off, nothing arrives any more: that says nothing about input.
     last_s = report.outputs.arrival_ns.max(initial=0) / NS_PER_S
     steps = int(np.searchsorted(over.time_s, last_s))
+    return [Alarm(report.classes[c], *rise) for c, rise in starvation_alarms_over(over, steps)]
+
+
+def starvation_alarms_over(
+    over: ClassesOverTime, steps: int | None = None
+) -> list[tuple[int, tuple[float, float, float]]]:
+    """The same from what is known step by step: class, from when to when (s), by which factor."""
+    steps = len(over.time_s) if steps is None else steps
     found = []
-    for c, name in enumerate(report.classes):
+    for c in range(over.response_s.shape[1]):
         response, arrived = over.response_s[:steps, c], over.arrived[:steps, c]
         start = 0
         for end in range(1, steps + 1):
@@ -214,7 +222,7 @@ def starvation_alarms(report: RunReport, step_s: float = STEP_S) -> list[Alarm]:
             before = arrived[max(0, start - RISES) : start + 1]
             if rose >= RISES and _unprovoked(response[start:end], arrived[start:end], before):
                 span = (float(over.time_s[start]), float(over.time_s[end - 1]))
-                found.append(Alarm(name, *span, float(response[end - 1] / response[start])))
+                found.append((c, (*span, float(response[end - 1] / response[start]))))
             start = end
     return found
 

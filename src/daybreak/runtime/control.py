@@ -26,6 +26,11 @@ MOST_BYTES = 2**20
 #: What the kernel leaves for a socket's path.
 _LONGEST_PATH = 100
 
+
+class NotRunning(ConfigError):
+    """A run directory whose run does not go on now."""
+
+
 Handler = Callable[[str, Mapping[str, Any]], Any]
 
 
@@ -206,7 +211,7 @@ def _nobody(folder: Path, error: OSError) -> ConfigError:
         return ConfigError(str(folder), "its run belongs to another user", "ask as that user")
     if not (folder / "daybreak.json").exists():
         return ConfigError(str(folder), "is not a run directory", "name one, such as runs/NAME")
-    return ConfigError(
+    return NotRunning(
         str(folder), "no run is there now", "start it with daybreak run, or name another directory"
     )
 

@@ -43,3 +43,20 @@ def covered_ns(begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> int:
     begin, end = begin_ns[order], np.maximum.accumulate(end_ns[order])
     gaps = np.maximum(begin[1:] - end[:-1], 0)
     return int(end[-1] - begin[0] - gaps.sum())
+
+
+def covered_until_ns(
+    begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64], at_ns: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How much of the time up to each instant the intervals cover together."""
+    if not len(begin_ns):
+        return np.zeros(len(at_ns))
+    order = np.argsort(begin_ns, kind="stable")
+    begin, end = begin_ns[order], np.maximum.accumulate(end_ns[order])
+    begin[1:] = np.maximum(begin[1:], end[:-1])  # what is left of each beyond those before it
+    end = np.maximum(begin, end)
+    covered = np.concatenate([[0], np.cumsum(end - begin)])
+    edges = np.column_stack([begin, end]).ravel()
+    known = np.column_stack([covered[:-1], covered[1:]]).ravel()
+    reached: NDArray[np.float64] = np.interp(at_ns, edges, known)
+    return reached

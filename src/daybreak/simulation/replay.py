@@ -1,13 +1,14 @@
 """Replays a recorded Spark run in virtual time, under the same policy or another.
 
-The record holds every arrival and every job. A job of a query on n tuples is modelled as
-``call + n x cost``, both fitted per query to its shares of the jobs that were measured, and the
-recorded arrivals come again at their instants. As in the record, every answered tuple counts,
-so boxes let everything pass.
+The record holds every arrival and every job. The arrivals come again at their instants, jobs cost
+what such jobs were measured to cost (``jobcosts``), queries ride along by the engine's own rules,
+and of each query the tuples pass that passed, as far as its jobs tell. As in the record, every
+answered tuple counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,106 +16,283 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.model.errors import ConfigError
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
-from daybreak.model.overheads import Overheads
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.record import ARRIVALS_FILE, JOBS_FILE
+from daybreak.runtime.inbox import Waiting
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.arrivals import ArrivalSchedule
-from daybreak.simulation.simulate import simulate
+from daybreak.runtime.state import SystemState
+from daybreak.simulation.jobcosts import JobCosts
+from daybreak.simulation.jobs import NEVER, Delivery, JobExecutor, Made, Queries
+from daybreak.simulation.recorded import Record
+from daybreak.simulation.simulate import collector_paused
+from daybreak.version import __version__
+
+#: Deliveries that are replayed at most: tuples that arrived together, once for each query.
+MOST = 500_000
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A recorded run as a model."""
+    """A stretch of a recorded run as a model."""
 
+    #: What was recorded in it.
     recorded: RunReport
     network: Network
-    schedule: ArrivalSchedule
-    overheads: Overheads
+    queries: Queries
+    deliveries: list[Delivery]
+    #: Where the stretch lies in the run.
+    from_ns: int
+    end_ns: int
+    #: Whether all that came in the stretch was answered in it: then replays answer all, too.
+    drained: bool
+    #: Deliveries that were recorded in all.
+    known: int
+    bound_ns: int
+    decide_ns: int
+    #: What operators changed in the stretch and replays change again.
+    changes: tuple[Made, ...]
+    caveats: tuple[str, ...]
 
     @classmethod
-    def load(cls, folder: Path) -> Replay:
-        """From the folder of a run on Spark, or its ``record`` folder."""
-        import pyarrow.parquet as pq
+    def load(cls, folder: Path, *, last_s: float | None = None, most: int = MOST) -> Replay:
+        """The newest stretch of a run, at most ``last_s`` long and of at most ``most`` deliveries.
 
-        record = folder / "record" if (folder / "record").is_dir() else folder
-        recorded = RunReport.load(record)
-        try:
-            arrivals = pq.read_table(record / ARRIVALS_FILE).to_pydict()
-            jobs = pq.read_table(record / JOBS_FILE).to_pydict()
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                str(folder), f"holds no record of a Spark run ({error})", "name a run on Spark"
-            ) from error
-        network = _network(recorded, jobs)
-        decisions = max(1, int(recorded.manifest["decisions"]))
+        Of a run that goes on, what it has recorded so far.
+        """
+        record = Record.load(folder)
+        about, report = record.report.manifest, record.report
+        network = _network(report)
+        kin = about.get("kin") or _seen_together(record)
+        windows = [n in about.get("windows", ()) for n in report.queries]
+        from_ns, known = _begin(record, network, windows, last_s, most)
+        kinds: list[Hashable] = [
+            (kin[n], c) if n in kin else n
+            for n, c in zip(report.queries, report.query_class, strict=True)
+        ]
+        costs = JobCosts(record.jobs, dict(zip(report.queries, kinds, strict=True)))
+        deliveries = _deliveries(record, network, windows, from_ns)
+        recorded = record.stretch(from_ns, record.end_ns)
+        asked = sum(len(d.boxes) * d.item.tuples for d in deliveries)
         return cls(
-            recorded,
-            network,
-            _schedule(network, arrivals),
-            Overheads(fixed_ns=recorded.spent.scheduling_ns // decisions),
+            recorded=recorded,
+            network=network,
+            queries=Queries(
+                kin=[kin.get(n) for n in report.queries],
+                windows=windows,
+                kinds=kinds,
+                costs=costs.of.__getitem__,
+                passing=_passing(record, deliveries, from_ns),
+            ),
+            deliveries=deliveries,
+            from_ns=from_ns,
+            end_ns=record.end_ns,
+            drained=recorded.overall().count == asked,
+            known=known,
+            bound_ns=round(float(about.get("rider_bound_s", 0.1)) * 1e9),
+            decide_ns=report.spent.scheduling_ns // max(1, int(about["decisions"])),
+            changes=tuple(_changes(record, network, from_ns)),
+            caveats=tuple(_caveats(record, windows, from_ns)),
         )
 
-    def run(self, policy: BasePolicy, seed: int = 1) -> RunReport:
-        """What the recorded arrivals would have met under this policy."""
-        return simulate(
-            self.network,
-            policy,
-            self.schedule,
-            overheads=self.overheads,
-            workers=int(self.recorded.manifest["workers"]),
-            seed=seed,
-            about={"pipeline": self.recorded.manifest.get("pipeline"), "replay": True},
-        )
+    def run(
+        self,
+        policy: BasePolicy,
+        seed: int = 1,
+        *,
+        most_jobs: int = 4 * MOST,
+        recorder: Recorder | None = None,
+        progress: Callable[[int], None] = lambda _done: None,
+    ) -> RunReport:
+        """What the recorded arrivals would have met under this policy.
+
+        Up to the same instant, or where all was answered in the record, until all is answered. It
+        ends early if it takes more jobs than ``most_jobs``; ``spent.wall_ns`` tells when.
+        """
+        span_ns = self.end_ns - self.from_ns
+        state = SystemState(self.network, int(self.recorded.manifest["workers"]), rides=True)
+        monitor = Monitor(self.network, sample_every_ns=max(span_ns // 200, 1))
+        monitor.tell_of_results(policy)
+        executor = JobExecutor(
+            state, monitor, self.queries, self.deliveries,
+            end_ns=NEVER - 1 if self.drained else span_ns, bound_ns=self.bound_ns,
+            decide_ns=self.decide_ns, changes=self.changes, most_jobs=most_jobs,
+            recorder=recorder, progress=progress,
+        )  # fmt: skip
+        with collector_paused():
+            Loop(state, policy, executor, seed).run()
+        kept = ("pipeline", "reads", "kin", "windows", "rider_bound_s", "changes")
+        manifest = {
+            "daybreak": __version__,
+            "world": "replay",
+            **policy.told(),
+            **{key: value for key, value in self.recorded.manifest.items() if key in kept},
+        }
+        end_ns = executor.now_ns if executor.jobs_left <= 0 else max(span_ns, executor.now_ns)
+        return monitor.report(state, end_ns, state.workers + 1, manifest)
 
 
-def _network(recorded: RunReport, jobs: dict[str, Any]) -> Network:
-    reads = recorded.manifest["reads"]
-    names = np.array(jobs["query"], dtype=object)
-    tuples = np.array(jobs["tuples"], dtype=np.float64)
-    cost = np.array(jobs["cost_ns"], dtype=np.float64)
-    typical = fit(tuples, cost)
-    boxes = []
-    for name in recorded.queries:
-        mine = names == name
-        call, each = fit(tuples[mine], cost[mine]) if mine.sum() >= 3 else typical
-        boxes.append(
-            Box(name=name, inputs=tuple(reads[name]), cost_ns=round(each), call_ns=round(call))
-        )
+def _network(report: RunReport) -> Network:
+    reads = report.manifest["reads"]
+    queries = zip(report.queries, report.query_class, report.qos, report.weights, strict=True)
     return Network(
         streams=[Stream(name=s) for s in sorted({s for r in reads.values() for s in r})],
-        boxes=boxes,
+        boxes=[Box(name=n, inputs=tuple(reads[n]), kind="filter") for n in report.queries],
         queries=[
-            Query(name=n, output=n, cls=recorded.classes[c], qos=g)
-            for n, c, g in zip(recorded.queries, recorded.query_class, recorded.qos, strict=True)
+            Query(name=n, output=n, cls=report.classes[c], qos=g, weight=w)
+            for n, c, g, w in queries
         ],
         classes=[
             QueryClass(name=n, priority=p)
-            for n, p in zip(recorded.classes, recorded.priorities, strict=True)
+            for n, p in zip(report.classes, report.priorities, strict=True)
         ],
+        as_listed=True,
     )
 
 
-def fit(tuples: NDArray[np.float64], cost_ns: NDArray[np.float64]) -> tuple[float, float]:
-    """Least squares of ``cost = call + tuples x each`` with neither below zero."""
+def _known(change: Mapping[str, Any]) -> bool:
+    """Whether replays can make this change, too; older records do not say what was before."""
+    kinds = ("class-priority", "query-class", "weight")
+    return change["what"] in kinds and change.get("was") is not None
+
+
+def _changes(record: Record, network: Network, from_ns: int) -> Iterator[Made]:
+    for change in record.report.manifest.get("changes", ()):
+        at_ns = round(float(change["at_s"]) * 1e9)
+        if not _known(change) or at_ns < from_ns:
+            continue
+        what, was, now = change["what"], change["was"], change["value"]
+        if what == "query-class":
+            was, now = network.class_index[was], network.class_index[now]
+        known = network.class_index if what == "class-priority" else network.query_index
+        yield Made(at_ns - from_ns, what, known[change["subject"]], was, now)
+
+
+def _seen_together(record: Record) -> dict[str, str]:
+    """For records that do not say who may run along: who did."""
+    reads = record.report.manifest["reads"]
+    return {n: reads[n][0] for j in record.jobs if len(j.queries) > 1 for n in j.queries}
+
+
+def _begin(
+    record: Record, network: Network, windows: list[bool], last_s: float | None, most: int
+) -> tuple[int, int]:
+    """Where the stretch begins, and how many deliveries the whole record has."""
+    readers = _readers(network, windows)
+    weights = np.array([len(readers.get(s, ())) for s in record.stream], dtype=np.int64)
+    begin = record.from_ns
+    if last_s is not None:
+        begin = max(begin, record.end_ns - round(last_s * 1e9))
+    later = np.cumsum(weights[::-1])[::-1]  # deliveries from each arrival on
+    over = int(np.searchsorted(-later, -most, side="left"))
+    if over and over < len(later):
+        begin = max(begin, int(record.at_ns[over]))
+    elif over:
+        begin = max(begin, record.end_ns)
+    return begin, int(weights.sum())
+
+
+def _readers(network: Network, windows: list[bool]) -> dict[str, list[int]]:
+    """The queries that take a stream's tuples as they arrive."""
+    return {
+        stream.name: [b for b in network.stream_boxes[s] if not windows[b]]
+        for s, stream in enumerate(network.streams)
+    }
+
+
+def _deliveries(
+    record: Record, network: Network, windows: list[bool], from_ns: int
+) -> list[Delivery]:
+    """What became pending in the stretch, and what waited when it began."""
+    found = list(_own(record, windows, from_ns))
+    readers = _readers(network, windows)
+    spans = [record.present(q.name) for q in network.queries]
+    always = all(span == (0, record.end_ns) for span in spans)
+    first = int(np.searchsorted(record.at_ns, from_ns))
+    arrivals = zip(record.at_ns[first:].tolist(), record.stream[first:],
+                   record.tuples[first:].tolist(), strict=True)  # fmt: skip
+    for at_ns, stream, tuples in arrivals:
+        boxes = readers.get(stream, [])
+        if not always:
+            boxes = [b for b in boxes if spans[b][0] <= at_ns < spans[b][1]]
+        if boxes and tuples:
+            at = at_ns - from_ns
+            found.append(Delivery(at, boxes, Waiting(at, stream, tuples)))
+    found.sort(key=lambda d: d.at_ns)
+    return found
+
+
+def _own(record: Record, windows: list[bool], from_ns: int) -> Iterator[Delivery]:
+    """What single queries had to answer: windows that closed, and what waited at the beginning.
+
+    Both are known by their answers.
+    """
+    o = record.report.outputs
+    windowed = np.array(windows, dtype=np.bool_)[o.query]
+    mine = (o.departure_ns >= from_ns) & (windowed | (o.arrival_ns < from_ns))
+    columns = (o.query[mine], o.arrival_ns[mine] - from_ns, o.tuples[mine])
+    for query, arrival_ns, tuples in zip(*(c.tolist() for c in columns), strict=True):
+        yield Delivery(max(0, arrival_ns), (query,), Waiting(arrival_ns, "", tuples))
+
+
+def _passing(record: Record, deliveries: list[Delivery], from_ns: int) -> list[NDArray[np.int64]]:
+    """The places of tuples that give a row, by query, in the order in which tuples come.
+
+    A job that gave r rows for n tuples puts them at even distances into its n places; beyond the
+    last job, rows go on as before.
+    """
+    names = {name: q for q, name in enumerate(record.report.queries)}
+    tuples: list[list[int]] = [[] for _ in names]
+    rows: list[list[int]] = [[] for _ in names]
+    for job in record.jobs:
+        if job.committed_ns >= from_ns:
+            for name, given in zip(job.queries, job.rows, strict=True):
+                tuples[names[name]].append(job.tuples)
+                rows[names[name]].append(min(given, job.tuples))
+    coming = [0] * len(names)
+    for delivery in deliveries:
+        for box in delivery.boxes:
+            coming[box] += delivery.item.tuples
+    for q, more in enumerate(coming):
+        seen = sum(tuples[q])
+        if more > seen:
+            tuples[q].append(more - seen)
+            rows[q].append(round((more - seen) * sum(rows[q]) / seen) if seen else more)
+    return [_spread(np.array(n), np.array(r)) for n, r in zip(tuples, rows, strict=True)]
+
+
+def _spread(tuples: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     if not len(tuples):
-        return 0.0, 0.0
-    spread = float(((tuples - tuples.mean()) ** 2).sum())
-    covariance = float(((tuples - tuples.mean()) * (cost_ns - cost_ns.mean())).sum())
-    each = max(0.0, covariance / spread) if spread else 0.0
-    call = float(cost_ns.mean() - each * tuples.mean())
-    if call < 0:
-        return 0.0, float((tuples * cost_ns).sum() / (tuples**2).sum())
-    return call, each
+        return np.empty(0, np.int64)
+    begins = np.cumsum(tuples) - tuples
+    ends = np.cumsum(rows)
+    nth = np.arange(ends[-1]) - np.repeat(ends - rows, rows)
+    within = ((2 * nth + 1) * np.repeat(tuples, rows)) // np.repeat(2 * rows, rows)
+    places: NDArray[np.int64] = np.repeat(begins, rows) + within
+    return places
 
 
-def _schedule(network: Network, arrivals: dict[str, Any]) -> ArrivalSchedule:
-    at = np.array(arrivals["at_ns"], dtype=np.int64)
-    stream = np.array([network.stream_index.get(s, -1) for s in arrivals["stream"]], dtype=np.int32)
-    tuples = np.array(arrivals["tuples"], dtype=np.int64)
-    read = stream >= 0
-    order = np.argsort(at[read], kind="stable")
-    times = np.repeat(np.maximum(at[read][order], 0), tuples[read][order])
-    return ArrivalSchedule(times, np.repeat(stream[read][order], tuples[read][order]))
+def _caveats(record: Record, windows: list[bool], from_ns: int) -> Iterator[str]:
+    """What happened in the run and is not in the model."""
+    about: Mapping[str, Any] = record.report.manifest
+    made = {"registered", "dropped"}
+    changes = about.get("changes", ())
+    others = sorted({str(c["what"]) for c in changes if c["what"] not in made and not _known(c)})
+    if others:
+        yield f"what was changed on the way is not, in replays: {', '.join(others)}"
+    if from_ns > record.from_ns:
+        yield (
+            f"the first {from_ns / 1e9:.3g} s are left out; of what waited then, only what was "
+            "answered later is known"
+        )
+    if about.get("failures"):
+        yield f"queries that failed cost nothing here: {', '.join(sorted(about['failures']))}"
+    if about.get("lost"):
+        yield f"rows that were given up are answered here: {', '.join(sorted(about['lost']))}"
+    if any(windows):
+        yield "windows close when they did, and only those that were answered are known"
+    views = {s for r in about["reads"].values() for s in r if f"view {s}" in about["reads"]}
+    if views:
+        yield f"rows of views arrive when they did: {', '.join(sorted(views))}"

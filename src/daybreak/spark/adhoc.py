@@ -45,7 +45,8 @@ def ad_hoc(
     """The result of one SELECT over the retained rows of the streams, by their names."""
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for stream, schema in schemas.items():
-        kept = retained(run_dir, stream)
+        # Spark would stop reading at the first empty batch.
+        kept = [table for table in retained(run_dir, stream) if table.num_rows]
         data: Any = pa.concat_tables(kept).drop_columns([ARRIVAL]) if kept else []
         session.createDataFrame(data, schema).createOrReplaceTempView(quoted(stream))
     try:

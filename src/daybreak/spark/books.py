@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daybreak.runtime.live import Live
+from daybreak.runtime.compositing import Compositor
+from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.state import SystemState
-from daybreak.spark.compositor import Compositor
 from daybreak.spark.jobs import Ran
 from daybreak.spark.segments import Segment
 from daybreak.spark.workers import Group
@@ -18,12 +18,17 @@ class Books:
     """Everything that is counted. Used by the loop's thread alone."""
 
     def __init__(
-        self, state: SystemState, monitor: Monitor, recorder: Recorder, live: Live, start_ns: int
+        self,
+        state: SystemState,
+        monitor: Monitor,
+        recorder: Recorder,
+        history: History,
+        start_ns: int,
     ) -> None:
         self.monitor = monitor
         self._state = state
         self._recorder = recorder
-        self._live = live
+        self.history = history
         self.start_ns = start_ns
         #: Rows that arrived so far, by stream.
         self.arrived_rows: dict[str, int] = {}
@@ -35,10 +40,16 @@ class Books:
         self.arrived_rows[segment.stream] = before + segment.rows
 
     def job(
-        self, names: Sequence[str], boxes: list[int], group: Group, ran: Ran, learner: Compositor
+        self,
+        names: Sequence[str],
+        boxes: list[int],
+        group: Group,
+        ran: Ran,
+        learner: Compositor,
+        worker: int,
     ) -> list[int]:
-        """Books a job on its queries; returns what each of them cost."""
-        taken, costs = group.taken, learner.costs
+        """Books a worker's job on its queries; returns what each of them cost."""
+        taken, costs = group.taken, learner.costs_of(boxes[0])
         state, monitor, tuples = self._state, self.monitor, sum(w.tuples for w in taken)
         left_ns = ran.committed_at_ns - self.start_ns
         monitor.work_ns += ran.work_ns
@@ -51,13 +62,30 @@ class Books:
         for name, box, rows, share, since_ns in done:
             if since_ns is not None:
                 monitor.was_stale(box, since_ns - self.start_ns, left_ns)
+                self.history.was_stale(box, since_ns, ran.committed_at_ns)
             for item in taken:
                 monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
-                self._live.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
+                self.history.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
             state.calls[box] += 1
             state.tuples_in[box] += tuples
             state.tuples_out[box] += rows
             state.work_ns[box] += share
             state.refine(box, tuples, rows, share)
             self._recorder.ran(name, left_ns, tuples, rows, share, len(boxes))
+        self.history.ran(
+            worker, boxes, ran.committed_at_ns - cost_ns, ran.committed_at_ns,
+            tuples=tuples, rows=sum(ran.rows),
+        )  # fmt: skip
         return shares
+
+    def failed(self, worker: int, group: Group, cost_ns: int, now_ns: int) -> None:
+        """A worker's job failed; only whoever watches is told."""
+        tuples = sum(w.tuples for w in group.taken)
+        self.history.ran(
+            worker, group.boxes, now_ns - cost_ns, now_ns, tuples=tuples, rows=0, failed=True
+        )
+
+    def tick(self, now_ns: int, arrived: Sequence[int]) -> None:
+        """Whoever watches gets a point a second; ``arrived``: tuples of each query so far."""
+        monitor = self.monitor
+        self.history.tick(now_ns, arrived, monitor.scheduling_ns, monitor.work_ns + monitor.call_ns)

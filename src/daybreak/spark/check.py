@@ -26,9 +26,10 @@ from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, parse_plan, shape_of
 from daybreak.spark.composite import Parts, quoted, take_apart
+from daybreak.spark.windows.aggregate import Aggregate
+from daybreak.spark.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.windows.check import windowing_of
-from daybreak.spark.windows.panes import Panes
-from daybreak.spark.windows.panes import take_apart as take_panes
+from daybreak.spark.windows.panes import Panes, panes_of
 from daybreak.spark.windows.rewrite import with_anchors, without_join_windows
 from daybreak.spark.windows.times import ANCHORS, Band, Windowing
 
@@ -63,8 +64,19 @@ class CheckedQuery:
     parts: Parts | None = None
     #: For a query over windows.
     windowing: Windowing | None = None
+    #: For an aggregate over windows that can run together with others.
+    aggregate: Aggregate | None = None
     #: For one that is computed from partial aggregates.
     panes: Panes | None = None
+
+    @property
+    def kin(self) -> str | None:
+        """What queries that can run as one job have in common; None for one that runs alone."""
+        if self.parts is not None:
+            return self.parts.stream
+        if self.aggregate is None:
+            return None
+        return self.aggregate.kin + (" from panes" if self.panes is not None else "")
 
 
 class Checker:
@@ -135,12 +147,13 @@ class Checker:
         if windowing is not None:
             reads = tuple(sorted(shape.reads))
             text = self._anchored(place, text, plan, parsed, windowing)
-            panes = self._panes(plan, reads, windowing)
+            aggregate, panes = self._aggregate(plan, reads, windowing)
             if panes is not None:
                 windowing = replace(windowing, pane_us=panes.width_us)
             return CheckedQuery(
-                name, reads, frame.schema, "window", text, windowing=windowing, panes=panes
-            )
+                name, reads, frame.schema, "window", text,
+                windowing=windowing, aggregate=aggregate, panes=panes,
+            )  # fmt: skip
         kind: Kind = "filter" if shape.is_filter else "stateless"
         reads = tuple(sorted(shape.reads))
         parts = self._parts(plan, reads[0]) if shape.is_filter else None
@@ -189,20 +202,26 @@ class Checker:
             raise ConfigError(place, refused.finding, refused.remedy) from None
         return CheckedQuery(name, reads, result.schema, "function")
 
-    def _panes(self, plan: Any, reads: tuple[str, ...], windowing: Windowing) -> Panes | None:
-        if not self._with_panes or len(reads) > 1:
-            return None
+    def _aggregate(
+        self, plan: Any, reads: tuple[str, ...], windowing: Windowing
+    ) -> tuple[Aggregate | None, Panes | None]:
+        """The query as an aggregate over windows, and as one of panes, if it is such a one."""
+        if len(reads) > 1:
+            return None, None
 
         def analyse(text: str, tables: Mapping[str, StructType]) -> DataFrame:
             for name, schema in tables.items():
                 _empty_frame(self._session, schema).createOrReplaceTempView(quoted(name))
             return self._session.sql(text)
 
-        schema = self._frames[reads[0]].schema
+        aggregate = None
         try:
-            return take_panes(plan, reads[0], windowing, schema, analyse)
+            aggregate = take_aggregate(plan, reads[0], windowing, analyse)
+            if aggregate is None or not self._with_panes:
+                return aggregate, None
+            return aggregate, panes_of(aggregate, self._frames[reads[0]].schema, analyse)
         except PySparkException:  # its parts are no SQL by themselves: it runs over rows
-            return None
+            return aggregate, None
 
     def _anchored(self, place: str, text: str, plan: Any, parsed: Any, windowing: Windowing) -> str:
         """The text to run: a stream that is joined with itself by a band needs two names."""

@@ -6,13 +6,15 @@ mistake is a ``ConfigError`` whatever the values are.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.declared import from_json
-from daybreak.spark.operations import described, streams
+from daybreak.spark.operations import ACTOR, described, streams
+from daybreak.spark.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -40,6 +42,13 @@ def queries(run: Run, _values: Values) -> dict[str, Any]:
         "streams": streams(run),
         "troubles": run.troubles,
     }
+
+
+def snapshot(run: Run, values: Values) -> dict[str, Any]:
+    """How everything stands, as ``runtime.snapshot`` has it; of jobs, points and changes only
+    those after the numbers given."""
+    after = {key: round(_number(values, key)) for key in AFTER if key in values}
+    return take_snapshot(run, **after).to_json()
 
 
 def pause(run: Run, values: Values) -> dict[str, Any]:
@@ -80,12 +89,17 @@ def set_class(run: Run, values: Values) -> dict[str, Any]:
 
 
 def set_query(run: Run, values: Values) -> dict[str, Any]:
-    """A query's class, weight or both."""
+    """A query's class, its weight, or how many subscribers its weight is to follow."""
     name = _text(values, "query")
     if "class" in values:
         run.assign_class(name, _text(values, "class"))
     if "weight" in values:
         run.set_weight(name, _number(values, "weight"))
+    if "subscribers" in values:
+        count = _number(values, "subscribers")
+        if count != int(count):
+            raise ConfigError(f"query {name!r}", f"{count:g} subscribers", "give a whole number")
+        run.set_subscribers(name, int(count))
     return _one(run, values)
 
 
@@ -98,23 +112,27 @@ def set_policy(run: Run, values: Values) -> dict[str, Any]:
     return {"policy": run.policy.name, "parameters": dict(run.policy.settings())}
 
 
+AFTER = ("jobs_after", "points_after", "changes_after")
 COMMANDS: Mapping[str, Command] = {
     "queries": Command(queries),
+    "snapshot": Command(snapshot, (), AFTER),
     "pause": Command(pause, ("query",)),
     "resume": Command(resume, ("query",), ("skip",)),
     "drop": Command(drop, ("query",)),
     "register": Command(register, ("query",), ("from", "force", "dry")),
     "set-class": Command(set_class, ("class", "priority")),
-    "set-query": Command(set_query, ("query",), ("class", "weight")),
+    "set-query": Command(set_query, ("query",), ("class", "weight", "subscribers")),
     "set-policy": Command(set_policy, ("policy",), ("parameters",)),
 }
 
 
 def handle(run: Run, name: str, values: Values) -> Any:
-    """Carries out one command."""
+    """Carries out one command; its value ``by`` tells who asks, for the log of changes."""
     command = COMMANDS.get(name)
     if command is None:
         raise ConfigError("request", f"unknown command {name!r}", suggestion(name, COMMANDS))
+    by = _text(values, "by") if "by" in values else "control socket"
+    values = {key: value for key, value in values.items() if key != "by"}
     known = (*command.needs, *command.may)
     for key in values:
         if key not in known:
@@ -123,7 +141,14 @@ def handle(run: Run, name: str, values: Values) -> Any:
     for key in command.needs:
         if key not in values:
             raise ConfigError(name, f"{key} is missing", "give it")
-    return command.do(run, values)
+    token = ACTOR.set(by)
+    try:
+        return command.do(run, values)
+    except ConfigError as error:
+        run.say("refused", str(error), level=logging.WARNING, by=by, command=name)
+        raise
+    finally:
+        ACTOR.reset(token)
 
 
 def _one(run: Run, values: Values) -> dict[str, Any]:

@@ -26,10 +26,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from daybreak.runtime.compositing import MOST
+
 #: Bits of one mask column; the sign bit and one more stay free.
 BITS = 62
-#: Beyond about 300 conditions the code Spark generates for one projection exceeds 64 KB.
-MOST = 240
 MASK = "__mask"
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from daybreak.policies.base import Change
+from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
 from daybreak.spark.windows.inbox import Tick
@@ -59,3 +60,5 @@ class Hooks(NamedTuple):
     give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
     #: Jobs of these boxes have ended, and no other has begun; on the loop's thread.
     ended: Callable[[Sequence[int], Loop], None]
+    #: Tells the event log.
+    say: Say = silent

@@ -6,6 +6,7 @@ one queue and are worked off in order. Workers only run jobs.
 
 from __future__ import annotations
 
+import logging
 import queue
 import sqlite3
 import threading
@@ -16,12 +17,12 @@ from math import ceil
 
 from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Work
+from daybreak.runtime.compositing import Compositor
+from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
-from daybreak.spark.compositor import Compositor
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
-from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.segments import Segment
 from daybreak.spark.standing import Standing, said
@@ -69,12 +70,19 @@ class SparkExecutor:
         self._held: set[int] = set()
         self._in_job: set[int] = set()
         self._after_job: dict[int, list[Asked]] = {}
-        self.compositor = Compositor(state, self.queries, bound_ns=round(rider_bound_s * 1e9))
+        self.compositor = Compositor(
+            state,
+            lambda b: self.queries[b].checked.kin,
+            lambda b: self.queries[b].checked.windowing is not None,
+            bound_ns=round(rider_bound_s * 1e9),
+        )
         self._readers: dict[str, list[int]] = {}
         for b, query in enumerate(queries):
             self._subscribe(b, query, inboxes[query.name])
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stopping = threading.Event()
+        #: When the loop was last told of events, on the clock of ``perf_counter_ns``.
+        self._told_ns = 0
         self._threads = Workers(
             self.workers, hooks.new_runner, self._run_group, self._tell_end, limits.job_timeout_s
         )
@@ -110,6 +118,19 @@ class SparkExecutor:
         """What waits for a query; to be read on the loop's thread."""
         return self._inboxes[box]
 
+    def waiting_by_stream(self, box: int) -> dict[str, int]:
+        """Tuples that wait for a query, by the stream they came from."""
+        found = dict.fromkeys(self.queries[box].checked.reads, 0)
+        if len(found) == 1:  # nearly all: no need to look at what waits
+            return dict.fromkeys(found, self._inboxes[box].tuples)
+        for item in list(self._inboxes[box].waiting):
+            found[item.stream] = found.get(item.stream, 0) + item.tuples
+        return found
+
+    def underway(self) -> list[tuple[int, Group, float]]:
+        """Workers at work, their present job and for how long (s) they are at it."""
+        return self._threads.underway()
+
     @property
     def failures(self) -> dict[str, str]:
         """Parked queries and why."""
@@ -122,10 +143,10 @@ class SparkExecutor:
         def make(loop: Loop) -> None:
             standing = self.standings[box]
             if failure is not None:
-                standing.failed(said(failure), 0, self._limits, self.now_ns)
+                self._failed(box, failure, 0)
                 return
             standing.behind = False
-            standing.succeeded()
+            self._succeeded(box)
             if standing.state == "retrying":
                 standing.state = "running"
                 self.release(box, loop)
@@ -260,6 +281,8 @@ class SparkExecutor:
 
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
+        if self._told_ns:  # since then the policy has decided, and workers were given work
+            self.books.monitor.scheduling_ns += time.perf_counter_ns() - self._told_ns
         try:
             event: Event | None = self._events.get(timeout=TICK_S)
         except queue.Empty:
@@ -269,7 +292,8 @@ class SparkExecutor:
             self._handle(event, loop)
             event = None if self._events.empty() else self._events.get()
         self._sample(loop)
-        self.books.monitor.scheduling_ns += time.perf_counter_ns() - began
+        self._told_ns = time.perf_counter_ns()
+        self.books.monitor.scheduling_ns += self._told_ns - began
         if self._stopping.is_set():
             loop.idle.clear()  # nobody asks for work any more
             return self._busy > 0
@@ -324,7 +348,7 @@ class SparkExecutor:
         for i, group in enumerate(event.order.groups):
             ran_boxes = event.ran[i][0] if i < len(event.ran) else []
             if ran_boxes:
-                shares = self._account(ran_boxes, group, event.ran[i][1])
+                shares = self._account(ran_boxes, group, event.ran[i][1], event.worker)
                 rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
             for box in group.boxes[len(ran_boxes) :]:
                 self._inboxes[box].put_back(group.taken)
@@ -334,6 +358,7 @@ class SparkExecutor:
         if event.failure is not None:
             failed = event.order.groups[len(event.ran)]
             self._failed(failed.boxes[0], event.failure, sum(w.tuples for w in failed.taken))
+            self.books.failed(event.worker, failed, event.cost_ns, self.now_ns)
         boxes = [box for group in event.order.groups for box in group.boxes]
         self._in_job.difference_update(boxes)
         for box in boxes:
@@ -356,10 +381,10 @@ class SparkExecutor:
         for asked in self._after_job.pop(box, ()):
             self._answer(asked, loop)
 
-    def _account(self, boxes: list[int], group: Group, ran: Ran) -> list[int]:
+    def _account(self, boxes: list[int], group: Group, ran: Ran, worker: int) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
         names = [self.queries[b].name for b in boxes]
-        shares = self.books.job(names, boxes, group, ran, self.compositor)
+        shares = self.books.job(names, boxes, group, ran, self.compositor, worker)
         if len(boxes) == 1:
             self.compositor.alone.discard(boxes[0])
         for box, name in zip(boxes, names, strict=True):
@@ -367,14 +392,28 @@ class SparkExecutor:
                 self.standings[box].behind = True
                 self._failed(box, ran.undelivered[name], 0)
             else:
-                self.standings[box].succeeded()
+                self._succeeded(box)
         return shares
+
+    def _succeeded(self, box: int) -> None:
+        if self.standings[box].failures:
+            self._hooks.say("well-again", "works again", query=self.queries[box].name)
+        self.standings[box].succeeded()
 
     def _failed(self, box: int, failure: Exception, taken: int) -> None:
         """A query that fails is tried again, then parked; what waits for it stays in the log."""
         # Where our own log would not take it, it is no fault of the query's.
         ours = isinstance(failure, sqlite3.Error)
-        self.standings[box].failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
+        standing, name = self.standings[box], self.queries[box].name
+        standing.failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
+        event = "job-failed" if taken else "delivery-failed"
+        self._hooks.say(
+            event, said(failure), level=logging.WARNING, query=name, failures=standing.failures,
+            tuples=taken or None, next=standing.state,
+        )  # fmt: skip
+        if standing.state == "parked":
+            message = f"failed {standing.failures} times; mend it, then resume it"
+            self._hooks.say("parked", message, level=logging.ERROR, query=name, error=said(failure))
 
     def _show(self, box: int) -> None:
         """Lets policies see what waits; a query that is held shows nothing."""
@@ -389,6 +428,7 @@ class SparkExecutor:
         if now < monitor.next_sample_ns:
             return
         monitor.sample(now, self._state)
+        self.books.tick(self.now_ns, self.arrived)
         self._hooks.tidy(loop)
         self._threads.watch(self._hooks.cancel)
         for box, standing in enumerate(self.standings):

@@ -6,6 +6,7 @@ for Spark has a thread of its own (``Keeper``).
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -13,15 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.executor import SparkExecutor
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import Shedding
+from daybreak.spark.shedding import SHED, Shedding
 from daybreak.spark.sinks import Sink, sweep
 from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import CLOSED, past
@@ -38,8 +40,11 @@ COMMITS_KEPT_NS = 60 * 10**9
 class Keeper:
     """Calls each task every so many seconds; a task that fails is called again next time."""
 
-    def __init__(self, tasks: Sequence[tuple[float, Callable[[], None]]]) -> None:
+    def __init__(
+        self, tasks: Sequence[tuple[float, Callable[[], None]]], say: Say = silent
+    ) -> None:
         self._tasks = tasks
+        self._say = say
         #: What the last call of each task that failed said, by its name.
         self.troubles: dict[str, str] = {}
         self._stopping = threading.Event()
@@ -56,11 +61,15 @@ class Keeper:
             for i, (every_s, task) in enumerate(self._tasks):
                 if time.monotonic() < due[i]:
                     continue
+                name = task.__name__.strip("_")
                 try:
                     task()
-                    self.troubles.pop(task.__name__, None)
+                    if self.troubles.pop(name, None) is not None:
+                        self._say("trouble-over", f"{name} works again", task=name)
                 except Exception as error:  # a full disk, perhaps: it may be well next time
-                    self.troubles[task.__name__] = said(error)
+                    if name not in self.troubles:
+                        self._say("trouble", said(error), level=logging.WARNING, task=name)
+                    self.troubles[name] = said(error)
                 due[i] = time.monotonic() + every_s
 
 
@@ -137,7 +146,7 @@ class Housekeeping:
         if over > 0:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()
-        run.room.full = unread_bytes(run) > most
+        self._note_room(unread_bytes(run), most)
 
     def ended(self, boxes: Sequence[int], loop: Loop) -> None:
         """Jobs of these queries have ended, and no other has begun."""
@@ -155,6 +164,15 @@ class Housekeeping:
             low = run.log.low_water(stream) or run.store.end(stream)
             run.store.remove_below(stream, low)
 
+    def _note_room(self, unread: int, most: int) -> None:
+        run, full = self._run, unread > most
+        if full and not run.room.full:
+            message = "the log is full: sources wait for queries that must not lose rows"
+            run.say("log-full", message, level=logging.WARNING, bytes=unread, max_bytes=most)
+        elif run.room.full and not full:
+            run.say("log-has-room", "sources go on", bytes=unread, max_bytes=most)
+        run.room.full, run.room.unread_bytes = full, unread
+
     def give_up(self, given: Sequence[tuple[Runnable, Sequence[Waiting]]], why: str) -> None:
         """Moves queries past what was taken for ever, all of them or none."""
         run = self._run
@@ -162,6 +180,13 @@ class Housekeeping:
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new
+        # What is shed is told by the spell; it would be ten lines a second and query.
+        level = logging.DEBUG if why == SHED else logging.WARNING
+        for query, taken in given:
+            rows = sum(item.tuples for item in taken)
+            run.say(
+                "gave-up", f"{rows} rows ({why})", level=level, query=query.name, rows=rows, why=why
+            )
 
     def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[CursorMove, int]]:
         """How a query's cursors move past what was taken, and how many rows that loses."""

@@ -22,18 +22,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
 from daybreak.spark.windows.panes import compute as compute_panes
-from daybreak.spark.windows.runner import Ranges, compute, with_anchors
+from daybreak.spark.windows.runner import CLOSED, Ranges, compute, with_anchors
 from daybreak.spark.windows.times import ANCHORS
+from daybreak.spark.windows.together import Together
 from daybreak.spark.windows.views import advance, stamped
 
 #: Sets of queries whose common text is kept.
@@ -81,6 +82,10 @@ class Ran:
     undelivered: Mapping[str, Exception]
     #: Of each query, when the first tuple that gave a row had arrived; None where none did.
     stale_since_ns: tuple[int | None, ...]
+
+
+class Apart(Exception):
+    """Queries that were to run together cannot; the one that was asked runs alone then."""
 
 
 @dataclass
@@ -134,10 +139,10 @@ class JobRunner:
         started = time.perf_counter_ns()
         since: Since = None
         if queries[0].checked.windowing is not None:
-            result, ranges = self._compute_windows(queries[0], taken)
-            results = [result]
+            results, ranges = self._compute_windows(queries, taken)
         else:
-            tables, ranges = self._read(queries[0], taken)
+            tables, read = self._read(queries[0], taken)
+            ranges = [read] * len(queries)
             stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
             tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
             if queries[0].checked.parts is not None:
@@ -148,8 +153,9 @@ class JobRunner:
         computed = time.perf_counter_ns()
         may_commit()
         committed_at, undelivered = self._commit(queries, results, ranges)
-        if not undelivered:
-            advance(queries[0].sink, ranges, committed_at)
+        for query, moved in zip(queries, ranges, strict=True):
+            if query.name not in undelivered:
+                advance(query.sink, moved, committed_at)
         return Ran(
             rows=tuple(result.num_rows for result in results),
             work_ns=computed - started,
@@ -178,7 +184,8 @@ class JobRunner:
         return tables, ranges
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
-        frames = {stream: self._frame(stream, table) for stream, table in tables.items()}
+        gathers = query.checked.windowing is not None
+        frames = {stream: self._frame(stream, table, gathers) for stream, table in tables.items()}
         if query.function is not None:
             result = query.function(*(frames[s] for s in query.checked.reads))
         else:
@@ -188,22 +195,33 @@ class JobRunner:
         return result.toArrow().cast(query.schema)
 
     def _compute_windows(
-        self, query: Runnable, taken: Sequence[Waiting]
-    ) -> tuple[pa.Table, Ranges]:
-        windowing, panes = query.checked.windowing, query.checked.panes
-        assert windowing is not None
-        store, cursors = self._store, self._cursors
-        if panes is not None:
-            return compute_panes(query, panes, windowing, taken, store, cursors, self._run_text)
+        self, queries: Sequence[Runnable], taken: Sequence[Waiting]
+    ) -> tuple[list[pa.Table], list[Ranges]]:
+        first, cursors = queries[0], self._cursors
+        places = {
+            tuple(cursors[query.name, s] for s in (CLOSED, *first.checked.reads))
+            for query in queries
+        }
+        if len(places) > 1:
+            raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
+        if first.checked.panes is not None:
+            return compute_panes(queries, taken, self._store, cursors, self._run_text)
 
-        def run(tables: Mapping[str, pa.Table]) -> pa.Table:
-            return self._compute(query, tables)
+        def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
+            if len(queries) == 1:
+                return [self._compute(first, tables)]
+            parts = [q.checked.aggregate for q in queries if q.checked.aggregate is not None]
+            together = Together(parts)
+            rows = tables[together.stream], self._schemas[together.stream]
+            result = self._run_text(together.sql, {together.stream: rows})
+            return together.cut(result, [query.schema for query in queries])
 
-        return compute(query, windowing, taken, store, cursors, run)
+        return compute(queries, taken, self._store, cursors, run)
 
     def _run_text(self, text: str, tables: Mapping[str, tuple[pa.Table, StructType]]) -> pa.Table:
         for name, (table, schema) in tables.items():
-            self._frame_as(name, table, schema).createOrReplaceTempView(quoted(name))
+            frame = self._frame_as(name, table, schema, gathers=True)
+            frame.createOrReplaceTempView(quoted(name))
         return self._session.sql(text).toArrow()
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -263,7 +281,7 @@ class JobRunner:
         self,
         queries: Sequence[Runnable],
         results: Sequence[pa.Table],
-        ranges: Mapping[str, tuple[Cursor, Cursor]],
+        ranges: Sequence[Ranges],
     ) -> tuple[int, dict[str, Exception]]:
         """Stages, commits and delivers; returns when it was committed.
 
@@ -275,8 +293,8 @@ class JobRunner:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
             moves = [
                 CursorMove(q.name, stream, old, new)
-                for q in queries
-                for stream, (old, new) in ranges.items()
+                for q, moved in zip(queries, ranges, strict=True)
+                for stream, (old, new) in moved.items()
             ]
             files = self._log.commit(job, moves, [s for s in staged if s is not None])
         except BaseException:
@@ -295,17 +313,22 @@ class JobRunner:
                 failed[file.query] = error
         return committed_at, failed
 
-    def _frame(self, stream: str, table: pa.Table) -> DataFrame:
-        return self._frame_as(stream, table, self._schemas[stream.removeprefix(ANCHORS)])
+    def _frame(self, stream: str, table: pa.Table, gathers: bool = False) -> DataFrame:
+        schema = self._schemas[stream.removeprefix(ANCHORS)]
+        return self._frame_as(stream, table, schema, gathers)
 
-    def _frame_as(self, name: str, table: pa.Table, schema: StructType) -> DataFrame:
+    def _frame_as(self, name: str, table: pa.Table, schema: StructType, gathers: bool) -> DataFrame:
         """The rows for Spark: in memory where they are few, for the executors to read else.
 
         Spark's optimizer works on rows in memory by itself, in the driver, one after the other.
+        Where they are to be gathered by some key, which it leaves to a job, few rows are one
+        partition: nothing has to be exchanged then.
         """
         if table.num_rows <= FEW_ROWS:
-            data: Any = table if table.num_columns else []
-            return self._session.createDataFrame(data, schema)
+            # Of several batches Spark reads those before the first empty one, and says nothing.
+            data: Any = table.combine_chunks() if table.num_columns else []
+            frame = self._session.createDataFrame(data, schema)
+            return frame.coalesce(1) if gathers else frame
         # Spark takes a name that begins with _ or . for a hidden file, and reads nothing.
         path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)

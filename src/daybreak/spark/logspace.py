@@ -34,6 +34,8 @@ class Room:
 
     def __init__(self) -> None:
         self.full = False
+        #: What queries have not read yet, when it was last looked at.
+        self.unread_bytes = 0
 
     def wait(self, stopping: threading.Event) -> None:
         """Returns when there is room; raises ``Stopped`` if the source is told to stop.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
 from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +18,12 @@ from daybreak.model.pipeline import QuerySpec
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.admission import Verdict
+from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.commitlog import Cursor
 from daybreak.spark.declared import as_json
-from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.sinks import make_sink
 from daybreak.spark.windows.check import event_times, refuse_long
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 #: An operator's change has to wait for a job at most.
 PATIENCE_S = 120.0
+#: Who asks for a change: whoever carries a request in says so, for the log of changes.
+ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 Start = Literal["next", "earliest"]
 
 
@@ -83,7 +87,8 @@ class Operations:
             loop.state.class_priority[index] = float(priority)
             return Change("class-priority", index)
 
-        self._ask(make, what="class-priority", subject=cls, value=priority)
+        was = self._run.state.class_priority[index]
+        self._ask(make, what="class-priority", subject=cls, was=was, value=priority)
 
     def assign_class(self, query: str, cls: str) -> None:
         subject, index = self._query(query), self._class(cls)
@@ -92,11 +97,12 @@ class Operations:
             loop.state.query_class[subject] = index
             return Change("query-class", subject)
 
-        self._ask(make, what="query-class", subject=query, value=cls)
+        self._ask(make, what="query-class", subject=query, was=self._class_of(subject), value=cls)
         for view, index in moved_views(self._run.prepared, self._run.state):
             subject = self._query(view)
             name = self._run.prepared.network.classes[index].name
-            self._ask(make, what="query-class", subject=view, value=name)
+            was = self._class_of(subject)
+            self._ask(make, what="query-class", subject=view, was=was, value=name)
 
     def set_weight(self, query: str, weight: float) -> None:
         subject = self._query(query)
@@ -108,7 +114,8 @@ class Operations:
             loop.state.query_weight[subject] = weight
             return Change("weight", subject)
 
-        self._ask(make, what="weight", subject=query, value=weight)
+        was = self._run.state.query_weight[subject]
+        self._ask(make, what="weight", subject=query, was=was, value=weight)
 
     def set_subscribers(self, query: str, count: int) -> None:
         subject = self._query(query)
@@ -120,7 +127,8 @@ class Operations:
                 loop.changed(Change("weight", other), time.time_ns())
             return Change("weight", subject)
 
-        self._ask(make, what="subscribers", subject=query, value=count)
+        was = self._run.state.subscribers.get(subject)
+        self._ask(make, what="subscribers", subject=query, was=was, value=count)
 
     def set_policy(self, policy: str | BasePolicy, seed: int = 1) -> None:
         chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
@@ -132,7 +140,8 @@ class Operations:
             self._run.policy = chosen
             self._run.monitor.tell_of_results(chosen)
 
-        self._ask(make, what="policy", subject=chosen.name, value=dict(chosen.settings()))
+        was = self._run.policy.name
+        self._ask(make, what="policy", subject=chosen.name, was=was, value=dict(chosen.settings()))
 
     def pause(self, query: str) -> None:
         box, executor = self._query(query), self._run.executor
@@ -144,7 +153,8 @@ class Operations:
             executor.hold(box, loop)
             return Change("paused", box)
 
-        self._ask(make, what="paused", subject=query)
+        was = executor.standings[box].state
+        self._ask(make, what="paused", subject=query, was=was, value="paused")
 
     def resume(self, query: str, *, skip: bool = False) -> int:
         """Whatever held the query, a pause or its failures.
@@ -164,8 +174,10 @@ class Operations:
             return Change("resumed", box)
 
         self._run.healthy()
-        about = {"what": "resumed", "subject": query}
-        self._wait(executor.between_jobs(box, make), **about)
+        was = executor.standings[box].state
+        self._wait(executor.between_jobs(box, make))
+        value = f"running, {skipped} rows given up" if skipped else "running"
+        self._note(what="resumed", subject=query, was=was, value=value)
         return skipped
 
     def drop(self, query: str) -> None:
@@ -179,9 +191,11 @@ class Operations:
             self._run.log.drop_query(query)
             return Change("paused", box)
 
+        was = executor.standings[box].state
         # Held at once, so that no further job begins; dropped when the present one has ended.
         self._ask(self._holding(box))
-        self._wait(executor.between_jobs(box, make), what="dropped", subject=query)
+        self._wait(executor.between_jobs(box, make))
+        self._note(what="dropped", subject=query, was=was, value="dropped")
 
     def _holding(self, box: int) -> Callable[[Loop], None]:
         executor = self._run.executor
@@ -206,6 +220,10 @@ class Operations:
         if dry:
             return verdict
         if not (verdict.admitted or force):
+            self._run.say(
+                "admission-refused", f"would ask for {verdict.after:.0%} of what there is",
+                level=logging.WARNING, query=spec.name, load=verdict.load, after=verdict.after,
+            )  # fmt: skip
             raise ConfigError(
                 spec.place,
                 f"is not admitted: with it queries would ask for {verdict.after:.0%} of what "
@@ -279,7 +297,7 @@ class Operations:
             run.policy = fresh  # type: ignore[assignment]
             run.monitor.tell_of_results(fresh)
 
-        self._ask(make, what="registered", subject=spec.name, value=start)
+        self._ask(make, what="registered", subject=spec.name, was=None, value=start)
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
@@ -309,11 +327,17 @@ class Operations:
     def _class(self, name: str) -> int:
         return _index(self._run.prepared.network.class_index, "class", name)
 
+    def _class_of(self, query: int) -> str:
+        run = self._run
+        return run.prepared.network.classes[run.state.query_class[query]].name
+
     def _ask(self, make: Callable[[Loop], Change | None], **about: object) -> None:
         self._run.healthy()
-        self._wait(self._run.executor.ask(make), **about)
+        self._wait(self._run.executor.ask(make))
+        if about:
+            self._note(**about)
 
-    def _wait(self, answer: Future[bool], **about: object) -> None:
+    def _wait(self, answer: Future[bool]) -> None:
         try:
             answer.result(timeout=PATIENCE_S)
         except TimeoutError:
@@ -321,8 +345,26 @@ class Operations:
             raise ConfigError(
                 self._run.prepared.name, f"has not come to it for {PATIENCE_S:g} s", "try again"
             ) from None
-        if about:
-            self.changes.append({"at_s": round(self._run.elapsed_s, 3), **about})
+
+    def _note(self, **about: object) -> None:
+        """Who changed what, and when: for the report, and at once for the event log."""
+        run = self._run
+        change = {
+            "at_s": round(run.elapsed_s, 3), "time_s": round(time.time(), 3), "by": ACTOR.get(),
+            **about,
+        }  # fmt: skip
+        self.changes.append(change)
+        of_query = about["what"] not in ("class-priority", "policy")
+        run.say(
+            "change",
+            f"{about['what']} {about['subject']}: {about.get('was')} -> {about.get('value')}",
+            query=str(about["subject"]) if of_query else None,
+            by=change["by"],
+            what=about["what"],
+            subject=about["subject"],
+            was=about.get("was"),
+            value=about.get("value"),
+        )
 
 
 def _index(known: Mapping[str, int], what: str, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -24,11 +25,14 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
-from daybreak.runtime.live import Live, Snapshot
+from daybreak.runtime.eventlog import EventLog
+from daybreak.runtime.history import History
+from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
+from daybreak.runtime.snapshot import Snapshot
 from daybreak.runtime.state import SystemState
 from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
@@ -42,7 +46,6 @@ from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
-from daybreak.spark.inbox import Inbox, Waiting
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.logspace import Room
@@ -53,6 +56,7 @@ from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import MemorySink, recover
+from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
 from daybreak.spark.windows.inbox import Tick, replayed
@@ -87,12 +91,13 @@ class Run:
         # Refused before locking.
         self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
         self.rundir = RunDirectory.open(run_dir, prepared.name)
+        self.events = EventLog(self.rundir.root)
         self.limits = limits
         self._shedding = shedding
         self.room = Room()
         self.rates = Rates()
         self.dead = DeadLetters(self.rundir.root / "dead")
-        self.sources = Sources(self._source, limits)
+        self.sources = Sources(self._source, limits, self.say)
         self._stop_threads: list[Callable[[], None]] = []
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
@@ -106,6 +111,7 @@ class Run:
             self._open(workers, seed, reset, rider_bound_s)
         except BaseException:
             self._end_threads()
+            self.events.close()
             self.rundir.close()
             raise
 
@@ -128,16 +134,16 @@ class Run:
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
         self.state = SystemState(network, workers, rides=True)
-        self._start_ns = time.time_ns()
+        self.start_ns = time.time_ns()
         self.monitor = Monitor(network)
         self.monitor.tell_of_results(self.policy)
         self.recorder = Recorder()
         self.house = Housekeeping(self)
-        self._live = Live(self.state, self._start_ns)
+        self.history = History(self.state, self.start_ns)
         self.cursors = self.log.cursors()
         self.settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self.settler.close)
-        books = Books(self.state, self.monitor, self.recorder, self._live, self._start_ns)
+        books = Books(self.state, self.monitor, self.recorder, self.history, self.start_ns)
         self.executor = SparkExecutor(
             self.state,
             books,
@@ -150,17 +156,19 @@ class Run:
                 self.house.tidy,
                 self.house.give_up,
                 self.house.ended,
+                self.say,
             ),
             self.limits,
             rider_bound_s,
         )
         self._tells = True
         if self._shedding is not None:
-            self.house.shedding = Shedding(self.executor, self.state, self._shedding)
+            self.house.shedding = Shedding(self.executor, self.state, self._shedding, self.say)
         self._loop = Loop(self.state, self.policy, self.executor, seed)
         for b, pending in enumerate(self.state.pending):
             if pending:
-                self._loop.arrived(b, pending, self._start_ns)
+                self._loop.arrived(b, pending, self.start_ns)
+        self._say_start()
         self._hold()
         self._stop_threads.append(self.executor.join)
         self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop", daemon=True)
@@ -217,6 +225,9 @@ class Run:
             standing = self.executor.standings[index[name]]
             standing.behind = True
             standing.failed(said(failure), 0, self.limits, time.time_ns())
+            self.say(
+                "delivery-failed", said(failure), level=logging.WARNING, query=name, next="retrying"
+            )
             self.executor.hold(index[name], self._loop)
         for name in self.log.paused():
             self.executor.standings[index[name]].state = "paused"
@@ -318,6 +329,38 @@ class Run:
         """Runs queries that are not registered, for their cost; to be closed."""
         return self._runner("trial", {})
 
+    def say(
+        self,
+        event: str,
+        message: str,
+        *,
+        level: int = logging.INFO,
+        query: str | None = None,
+        **fields: object,
+    ) -> None:
+        """Tells the event log; of a query, with its class."""
+        network = self.prepared.network
+        index = None if query is None else network.query_index.get(query)
+        cls = None if index is None else network.classes[self.state.query_class[index]].name
+        about = {"query": query, "class": cls, **fields}
+        self.events.say(event, message, level=level, fields=about)
+
+    def _say_start(self) -> None:
+        self.say(
+            "started",
+            f"{self.prepared.name}: {len(self.prepared.checked)} queries under {self.policy.name}",
+            pipeline=self.prepared.name,
+            policy=self.policy.name,
+            workers=self.state.workers,
+            version=__version__,
+        )
+        if self.recovered.delivered:
+            results = len(self.recovered.delivered)
+            self.say("recovered", f"delivered {results} committed results", results=results)
+        for name in self.forgotten:
+            message = "is no longer declared: its place in the streams is forgotten"
+            self.say("forgotten", message, level=logging.WARNING, query=name)
+
     # What a user does
 
     def change_class_priority(self, cls: str, priority: float) -> None:
@@ -386,7 +429,7 @@ class Run:
 
     @property
     def elapsed_s(self) -> float:
-        return (time.time_ns() - self._start_ns) / 1e9
+        return (time.time_ns() - self.start_ns) / 1e9
 
     def rows(self, query: str) -> pa.Table | None:
         """What a query with a memory sink has given so far."""
@@ -398,8 +441,8 @@ class Run:
         return sink.table()
 
     def snapshot(self) -> Snapshot:
-        """The last few seconds."""
-        return self._live.snapshot(time.time_ns())
+        """How it stands, with its last minutes."""
+        return take_snapshot(self)
 
     @property
     def failures(self) -> dict[str, str]:
@@ -462,8 +505,11 @@ class Run:
         try:
             self.house.finish()
             self._report = RunReport.load(self.rundir.record)
+            results = self._report.overall().count
+            self.say("stopped", f"{results} tuples were answered", answered=results)
         finally:  # also where there is no room for a report
             self.log.close()
+            self.events.close()
             self.rundir.close()
         return self._report
 
@@ -496,10 +542,14 @@ class Run:
             "daybreak": __version__,
             "world": "spark",
             "pipeline": self.prepared.name,
-            **policy.told(self._start_ns),
+            "started_s": round(self.start_ns / 1e9, 3),
+            **policy.told(self.start_ns),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
+            "kin": {n: c.kin for n, c in self.prepared.checked.items() if c.kin is not None},
+            "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
+            "rider_bound_s": self.executor.compositor.bound_ns / 1e9,
             "changes": self.changes,
             **({"shedding": asdict(self._shedding)} if self._shedding else {}),
             "failures": self.failures,

@@ -10,6 +10,7 @@
     RUN/staging/        results of sinks that are not files, before they are delivered
     RUN/record/         what the monitor saw
     RUN/dead/           malformed records, kept aside
+    RUN/events.jsonl    what happened, a line of JSON each, over all starts
     RUN/control.sock    where commands reach the run while it goes on
     RUN/scratch/        rows on their way to the executors; of no use after the run
 """

@@ -10,12 +10,14 @@ and rows dropped at a view would be missing in several queries and counted in no
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from daybreak.model.network import Network
 from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.shedding import Shedder
 from daybreak.runtime.state import SystemState
@@ -24,6 +26,8 @@ from daybreak.spark.windows.views import ViewSink
 if TYPE_CHECKING:
     from daybreak.spark.executor import SparkExecutor
 
+#: Why rows are given up, as it is recorded.
+SHED = "shed"
 #: So many jobs of a query are not counted: Spark compiles it, and that is not what tuples cost.
 WARM_CALLS = 2
 #: Weight of the newest window in the costs.
@@ -81,7 +85,17 @@ class Measured:
 class Shedding:
     """Asks a shedder and does what it says. Used by the loop's thread alone."""
 
-    def __init__(self, executor: SparkExecutor, state: SystemState, params: SheddingParams) -> None:
+    def __init__(
+        self,
+        executor: SparkExecutor,
+        state: SystemState,
+        params: SheddingParams,
+        say: Say = silent,
+    ) -> None:
+        self._say = say
+        self._sheds = False
+        #: Tuples given up in this spell of overload.
+        self._shed_rows = 0
         self._executor = executor
         self._measured = Measured(state)
         self._measured.look()
@@ -114,7 +128,8 @@ class Shedding:
         due = {b: int(self._owed[b]) for b in boxes if self._owed.get(b, 0.0) >= 1}
         if not due:
             return
-        for box, tuples in self._executor.skip_oldest(due, "shed", loop).items():
+        for box, tuples in self._executor.skip_oldest(due, SHED, loop).items():
+            self._shed_rows += tuples
             self._executor.books.monitor.dropped(box, tuples)
         for box, tuples in due.items():
             self._owed[box] -= tuples
@@ -135,9 +150,21 @@ class Shedding:
             for b, standing in enumerate(executor.standings)
         ]
         self._shares = self._shedder.review(elapsed_s, self._came, backlog)
+        self._tell(self._shares)
         self._came = {}
         self._owed = {b: owed for b, owed in self._owed.items() if b in self._shares}
 
     def _spared(self, box: int) -> bool:
         query = self._executor.queries[box]
         return query.checked.windowing is not None or isinstance(query.sink, ViewSink)
+
+    def _tell(self, shares: Mapping[int, float]) -> None:
+        if shares and not self._sheds:
+            names = {self._executor.queries[b].name: round(s, 4) for b, s in shares.items()}
+            message = f"overload: {len(names)} queries lose some of what arrives"
+            self._say("shedding-began", message, level=logging.WARNING, shares=names)
+        elif self._sheds and not shares:
+            message = f"nothing is dropped any more; {self._shed_rows} rows were"
+            self._say("shedding-ended", message, rows=self._shed_rows)
+            self._shed_rows = 0
+        self._sheds = bool(shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from typing import Protocol
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
+from daybreak.runtime.eventlog import Say, silent
 
 #: A source that has run so long since it was started is well again.
 WELL_S = 60.0
@@ -42,8 +44,9 @@ class _Kept:
 class Sources:
     """The sources of one run. ``tend`` is called now and then, by one thread."""
 
-    def __init__(self, make: Callable[[str], Source], limits: Limits) -> None:
+    def __init__(self, make: Callable[[str], Source], limits: Limits, say: Say = silent) -> None:
         self._make = make
+        self._say = say
         self._limits = limits
         self._kept: dict[str, _Kept] = {}
         self._guard = threading.Lock()
@@ -101,12 +104,15 @@ class Sources:
                 return
             kept.failures, kept.error = kept.failures + 1, error
             kept.retry_s = now + self._limits.wait_ns(kept.failures) / 1e9
+            level = logging.ERROR if self._hopeless(kept) else logging.WARNING
+            self._say("source-failed", error, level=level, stream=name, failures=kept.failures)
         elif now >= kept.retry_s and not self._hopeless(kept):
             kept.source.stop()
             again = self._make(name)
             again.start()  # before others see it: they may wait for its end
             kept.source = again
             kept.started_s, kept.retry_s = now, None
+            self._say("source-restarted", "was started again", stream=name)
 
     def _hopeless(self, kept: _Kept) -> bool:
         """Too often, or a mistake that only its user can mend."""

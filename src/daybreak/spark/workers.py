@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from daybreak.model.errors import DaybreakError
 from daybreak.policies.base import Plan
-from daybreak.spark.inbox import Waiting
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.jobs import JobRunner, Ran
 
 #: How long a cancelled job may take to notice.
@@ -128,6 +128,15 @@ class Workers:
 
     def submit(self, worker: int, order: Order) -> None:
         self._workers[worker].orders.put(order)
+
+    def underway(self) -> list[tuple[int, Group, float]]:
+        """Workers at work, their present job and for how long (s) they are at it."""
+        now, found = time.monotonic(), []
+        for w, worker in enumerate(self._workers):
+            order, ticket, done = worker.order, worker.ticket, len(worker.ran)
+            if order is not None and ticket is not None and done < len(order.groups):
+                found.append((w, order.groups[done], max(0.0, now - ticket.began_s)))
+        return found
 
     def watch(self, cancel: Callable[[str], None]) -> None:
         """Cancels jobs past their time limit by their tag, and gives up on deaf ones."""

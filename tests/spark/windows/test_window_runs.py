@@ -119,7 +119,7 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
         s.arrival_ns for k, s in enumerate(fed) if k == 0 or reached_by[k] > reached_by[k - 1]
     ]
     outputs = run.report().outputs
-    assert sorted(outputs.arrival_ns + run._start_ns) == closing
+    assert sorted(outputs.arrival_ns + run.start_ns) == closing
     assert (outputs.departure_ns > outputs.arrival_ns).all()
     # What open windows hold is kept, what closed ones held is gone.
     assert kept[0].seq > 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.experiments.aurora.batching import judged
-from daybreak.experiments.aurora.deadlines import BATCH_S, dealt, periodic, table_4_2
+from daybreak.experiments.aurora.deadlines import BATCH_S, dealt, periodic, poisson, table_4_2
 from daybreak.experiments.aurora.overload import (
     APPS,
     BASE_PER_S,
@@ -43,11 +43,15 @@ STEADY_S = 5.0
 SUSTAINED_S = 10.0
 #: A quiet phase, an overload, and a quiet phase to recover in.
 FLUCTUATING_TUPLES = 75_000
-WORKLOADS = (
+#: Looked at while the policy was written, on other seeds.
+KNOWN = (
     *(f"steady {x}/s, {depth} boxes" for depth, x in STEADY),
     "sustained overload",
     "fluctuating",
 )
+#: Fixed before they were run for the first time, when the policy was done.
+FRESH = ("steady 1700/s, 10 boxes", "Poisson 1700/s, 5 boxes", "two overloaded")
+WORKLOADS = (*KNOWN, *FRESH)
 
 
 class Case(NamedTuple):
@@ -58,14 +62,16 @@ class Case(NamedTuple):
 
 def workload(name: str, seed: int) -> tuple[Network, ArrivalSchedule, str]:
     """The network, its arrivals and the overheads."""
-    if name == "sustained overload":
-        rates = [BASE_PER_S + (MORE_PER_S if a == 0 else 0.0) for a in range(APPS)]
+    if name in ("sustained overload", "two overloaded"):
+        hot = (0,) if name == "sustained overload" else (0, 2)
+        rates = [BASE_PER_S + (MORE_PER_S / len(hot) if a in hot else 0.0) for a in range(APPS)]
         return table_4_2(), periodic(rates, SUSTAINED_S, seed), "light"
     if name == "fluctuating":
         return table_4_2(), fluctuating(seed, FLUCTUATING_TUPLES)[0], "mid"
-    depth, rate = STEADY[WORKLOADS.index(name)]
-    schedule = dealt(APPS, float(rate), int(rate * STEADY_S), seed, BATCH_S)
-    return table_4_2(depth), schedule, "mid"
+    how, rate_per_s, depth, _ = name.replace("/s,", "").split()
+    rate, arrivals = float(rate_per_s), poisson if how == "Poisson" else dealt
+    schedule = arrivals(APPS, rate, int(rate * STEADY_S), seed, BATCH_S)
+    return table_4_2(int(depth)), schedule, "mid"
 
 
 def run_case(case: Case) -> tuple[float, float]:
@@ -89,7 +95,8 @@ def best_of_both(context: Context) -> Outcome:
         qos[p], share[p] = found[:, :, 0], found[:, :, 1]
     better = np.maximum(*(qos[p] for p in BETTER_OF))
     margin = qos[OURS] - better
-    alike = "BucketingPush, lists of 2"
+    known, fresh = margin[: len(KNOWN)], margin[len(KNOWN) :]
+    short = "BucketingPush, lists of 2"
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -97,8 +104,8 @@ def best_of_both(context: Context) -> Outcome:
         for at, p in enumerate(POLICIES):
             x = np.arange(len(WORKLOADS)) + (at - (len(POLICIES) - 1) / 2) * width
             axes.bar(x, qos[p].mean(axis=1), width, label=p)
-        labels = [w.replace(", ", "\\n").replace(" overload", "\\noverload") for w in WORKLOADS]
-        axes.set_xticks(range(len(WORKLOADS)), labels, fontsize=7)
+        labels = [w.replace(", ", "\n").replace(" overload", "\noverload") for w in WORKLOADS]
+        axes.set_xticks(range(len(WORKLOADS)), labels, fontsize=6)
         axes.set_ylim(0.4, 1.2)
         axes.set_ylabel("average QoS")
         axes.legend(ncols=3, fontsize=8, loc="upper center")
@@ -108,20 +115,31 @@ def best_of_both(context: Context) -> Outcome:
             judged(
                 "never more than 0.01 average QoS below the better of FixedPush and "
                 "SlopeSlackPush, on any workload", "not in the text",
-                [bool((margin[:, i] >= -TOLERANCE).all()) for i in range(len(seeds))],
-                f"from {margin.min():+.3f} to {margin.max():+.3f}",
+                [bool((known[:, i] >= -TOLERANCE).all()) for i in range(len(seeds))],
+                f"from {known.min():+.3f} to {known.max():+.3f}",
             ),
             judged(
-                "scheduling takes no more of the time than bucketing-push does with lists as long",
+                f"the same on workloads not seen while it was written ({'; '.join(FRESH)})",
                 "not in the text",
-                [bool((share[OURS][:, i] <= share[alike][:, i]).all()) for i in range(len(seeds))],
-                f"at most {share[OURS].max():.2%} against {share[alike].max():.2%}",
+                [bool((fresh[:, i] >= -TOLERANCE).all()) for i in range(len(seeds))],
+                f"from {fresh.min():+.3f} to {fresh.max():+.3f}",
+            ),
+            judged(
+                "scheduling takes no more of the time than bucketing-push does with lists of 2, "
+                "the shortest that it makes itself", "not in the text",
+                [bool((share[OURS][:, i] <= share[short][:, i]).all()) for i in range(len(seeds))],
+                f"at most {share[OURS].max():.2%} against {share[short].max():.2%}",
             ),
             Claim(
-                "scheduling takes no more of the time than bucketing-push with lists of 10",
-                "published", "not in the text",
+                "scheduling takes no more of the time than bucketing-push with lists of 10, the "
+                "longest that it makes itself, on every workload", "published", "not in the text",
                 f"at most {share[OURS].max():.2%} against {share['BucketingPush'].max():.2%}",
                 bool((share[OURS] <= share["BucketingPush"]).all()),
+            ),
+            Claim(
+                "the same in the mean over the workloads", "published", "not in the text",
+                f"{share[OURS].mean():.2%} against {share['BucketingPush'].mean():.2%}",
+                bool(share[OURS].mean() <= share["BucketingPush"].mean()),
             ),
         ],
         table=[
@@ -135,9 +153,10 @@ def best_of_both(context: Context) -> Outcome:
         draw=draw,
         notes=[
             ("The policy is bucketing-clearing: late paths are ranked by what it takes to clear "
-            "them, slack buckets are in equal ratios (24 x 24), lists hold two paths. Against the "
-            "better: the worst seed. Steady: batches of 20 ms in rotation, mid; sustained overload "
-            "as in Table 4.6, light; fluctuating as in Figure 4.18, mid."),
+            "them, slack buckets are in equal ratios (24 x 24), and a list ends, between two and "
+            "ten paths, where what arrives could go first. Against the better: the worst seed. "
+            "Steady: batches of 20 ms in rotation, mid; sustained overload as in Table 4.6, light; "
+            "fluctuating as in Figure 4.18, mid. It was written on seeds 31 to 33."),
         ],
     )  # fmt: skip
 

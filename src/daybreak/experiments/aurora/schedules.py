@@ -49,7 +49,7 @@ def example_graphs() -> dict[int, QoSGraph]:
 
 def bucket_row(grid: Grid, graph: QoSGraph, latency: float) -> tuple[int, int, str]:
     """Slack bucket, slope bucket and traversal bucket, counted from 1 as the text does."""
-    bucket, _ = grid.place(grid.ranges(graph), latency * UNIT_NS)
+    bucket = grid.place(grid.ranges(graph), latency * UNIT_NS)[0]
     i, j = divmod(bucket, grid.partitions)
     return j + 1, grid.partitions - i, f"bucket_{i + 1}{j + 1}"
 

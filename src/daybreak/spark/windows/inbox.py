@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from daybreak.runtime.inbox import Arrival, Inbox, Waiting
 from daybreak.spark.commitlog import Cursor
-from daybreak.spark.inbox import Inbox, Waiting
-from daybreak.spark.segments import Segment, SegmentStore
+from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.times import NEVER, Windowing
 
 
@@ -37,7 +37,7 @@ class WindowInbox(Inbox):
         #: Windows up to here are emitted already.
         self._emitted_us = closed_us
 
-    def arrive(self, segment: Segment) -> int:
+    def arrive(self, segment: Arrival) -> int:
         assert segment.after_us is not None
         tick = Tick(segment.arrival_ns, segment.stream, segment.rows, segment.after_us)
         return self.tick(tick)

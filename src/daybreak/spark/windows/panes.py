@@ -11,52 +11,73 @@ a partial that the next job finds and does not make again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructType
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import Cursor
-from daybreak.spark.composite import bare_columns, quoted
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.windows.aggregate import Aggregate, Analyse, Call, filter_clause
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.runner import CLOSED, Ranges, WindowQuery
 from daybreak.spark.windows.times import NEVER, US_PER_S, Grid, Windowing
+from daybreak.spark.windows.together import (
+    LATE,
+    PANE,
+    PANED,
+    PARTIALS,
+    WINDOW,
+    Fill,
+    Merge,
+    Together,
+)
 
 #: A tumbling window longer than this is computed from panes, too.
 LONG_US = 60 * US_PER_S
-PANE, LATE = "__pane", "__late"
-PANED = "__paned"
-PARTIALS = "__partials"
 
 #: Runs a text over tables, each under a name and with the types Spark gives it.
 RunText = Callable[[str, Mapping[str, tuple[pa.Table, StructType]]], pa.Table]
 
 
 @dataclass(frozen=True)
-class Panes:
-    """A window aggregate taken apart into partials and their merging."""
+class Partial:
+    """A partial aggregate that is kept of a pane: ``function(argument) FILTER (WHERE only)``."""
 
-    stream: str
-    grid: Grid
+    function: str
+    argument: str
+    only: str | None
+
+    def text(self, condition: str | None = None) -> str:
+        """Where a condition is given, it counts only rows that meet that, too."""
+        return f"{self.function}({self.argument}){filter_clause(condition, self.only)}"
+
+
+@dataclass(frozen=True)
+class Panes:
+    """A window aggregate as partials and their merging."""
+
+    aggregate: Aggregate
     width_us: int
-    #: Over the stream's rows with their pane, and over partials with their window.
-    partial_sql: str
-    merge_sql: str
+    partials: tuple[Partial, ...]
+    #: Name of each column of the aggregate, and its text over partials ``__p0``, ``__p1``, ...
+    merging: tuple[tuple[str, str], ...]
     paned_schema: StructType
     partial_schema: StructType
 
     @property
-    def merge_schema(self) -> StructType:
-        ends = [StructField(name, TimestampType()) for name in ("start", "end")]
-        window = StructField("window", StructType(ends))
-        return StructType([*self.partial_schema.fields, window])
+    def stream(self) -> str:
+        return self.aggregate.stream
+
+    @property
+    def grid(self) -> Grid:
+        return self.aggregate.grid
 
 
 def pane_stream(query: str) -> str:
@@ -72,60 +93,89 @@ def width_us(grid: Grid) -> int | None:
 
 
 def compute(
-    query: WindowQuery,
-    panes: Panes,
-    windowing: Windowing,
+    queries: Sequence[WindowQuery],
     taken: Sequence[Waiting],
     store: SegmentStore,
     cursors: Mapping[tuple[str, str], Cursor],
     run: RunText,
-) -> tuple[pa.Table, Ranges]:
-    """The rows of all windows that ``taken`` closed, and how the query's cursors move."""
-    held = pane_stream(query.name)
-    closed = cursors[query.name, CLOSED]
-    start, low = cursors[query.name, panes.stream], cursors[query.name, held]
+) -> tuple[list[pa.Table], list[Ranges]]:
+    """The rows of all windows that ``taken`` closed, by query, and how their cursors move.
+
+    The queries share stream, windows and keys, and are at the same place.
+    """
+    first, panes = queries[0], _panes(queries[0])
+    assert first.checked.windowing is not None
+    closed = cursors[first.name, CLOSED]
     bound = max(closed.seq, *(item.closes_us for item in taken))
-    end = _fill(query.name, panes, windowing, start, store, run)
-    kept = [s for s in store.segments(held) if s.seq >= low.seq]
-    result = query.schema.empty_table()
-    if kept and bound > closed.seq:
-        partials = pa.concat_tables([store.table(s) for s in kept]).drop_columns([ARRIVAL])
-        merged = _with_windows(partials, panes.grid, panes.width_us, closed.seq, bound)
-        if merged.num_rows:
-            result = run(panes.merge_sql, {PARTIALS: (merged, panes.merge_schema)})
-    needed = windowing.needed_from(panes.stream, bound)
-    still = [s.seq for s in kept if s.high_us is not None and s.high_us > needed]
-    after = Cursor(min(still) if still else store.end(held).seq, 0)
-    ranges: Ranges = {
-        CLOSED: (closed, Cursor(bound, 0)),
-        panes.stream: (start, end),
-        held: (low, max(low, after)),
-    }
-    return result.cast(query.schema), ranges
+    # How far they have looked at the stream depends on when they last ran.
+    starts = [cursors[query.name, panes.stream] for query in queries]
+    end = _fill(queries, starts, store, run)
+    needed = first.checked.windowing.needed_from(panes.stream, bound)
+    found, ranges = [], []
+    for query, start in zip(queries, starts, strict=True):
+        held = pane_stream(query.name)
+        low = cursors[query.name, held]
+        kept = [s for s in store.segments(held) if s.seq >= low.seq]
+        still = [s.seq for s in kept if s.high_us is not None and s.high_us > needed]
+        after = Cursor(min(still) if still else store.end(held).seq, 0)
+        ranges.append(
+            {
+                CLOSED: (closed, Cursor(bound, 0)),
+                panes.stream: (start, end),
+                held: (low, max(low, after)),
+            }
+        )
+        parts = [store.table(s).drop_columns([ARRIVAL]) for s in kept]
+        if not parts:
+            schema = to_arrow_schema(_panes(query).partial_schema, timezone="UTC")
+            parts = [schema.empty_table()]
+        rows = pa.concat_tables(parts)
+        found.append(_with_windows(rows, panes.grid, panes.width_us, closed.seq, bound))
+    if not any(rows.num_rows for rows in found):
+        return [query.schema.empty_table() for query in queries], ranges
+    merge = Merge([_panes(query) for query in queries])
+    merged = run(merge.sql, {PARTIALS: (merge.rows(found), merge.schema)})
+    return merge.cut(merged, [query.schema for query in queries]), ranges
+
+
+def _panes(query: WindowQuery) -> Panes:
+    assert query.checked.panes is not None
+    return query.checked.panes
 
 
 def _fill(
-    name: str,
-    panes: Panes,
-    windowing: Windowing,
-    start: Cursor,
-    store: SegmentStore,
-    run: RunText,
+    queries: Sequence[WindowQuery], starts: Sequence[Cursor], store: SegmentStore, run: RunText
 ) -> Cursor:
     """Makes partials of the segments that have none; returns where the stream goes on."""
-    held = store.segments(pane_stream(name))
-    # A partial that was made by a job that did not commit.
-    first = max(start.seq, held[-1].batch_id if held else 0)
-    fresh = [s for s in store.segments(panes.stream) if s.seq >= first]
+    end = store.end(_panes(queries[0]).stream).seq
+    by_first: dict[int, list[WindowQuery]] = {}
+    for query, start in zip(queries, starts, strict=True):
+        held = store.segments(pane_stream(query.name))
+        # A partial that was made by a job that did not commit.
+        first = max(start.seq, held[-1].batch_id if held else 0)
+        by_first.setdefault(first, []).append(query)
+        end = max(end, first)
+    for first, some in by_first.items():
+        _fill_from(first, end, some, store, run)
+    return Cursor(end, 0)
+
+
+def _fill_from(
+    first: int, end: int, queries: Sequence[WindowQuery], store: SegmentStore, run: RunText
+) -> None:
+    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
+    assert windowing is not None
+    fresh = [s for s in store.segments(panes.stream) if first <= s.seq < end]
     if not fresh:
-        return Cursor(max(start.seq, first), 0)
+        return
     parts = [_paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
     rows = pa.concat_tables(parts)
-    end = fresh[-1].seq + 1
     if rows.num_rows:
-        partials = run(panes.partial_sql, {PANED: (rows, panes.paned_schema)})
-        store.append(pane_stream(name), "panes", end, [first, end], partials, fresh[-1].arrival_ns)
-    return Cursor(end, 0)
+        fill = Fill([_panes(query) for query in queries])
+        made = fill.cut(run(fill.sql, {PANED: (rows, panes.paned_schema)}))
+        for query, partials in zip(queries, made, strict=True):
+            held, arrival_ns = pane_stream(query.name), fresh[-1].arrival_ns
+            store.append(held, "panes", end, [first, end], partials, arrival_ns)
 
 
 def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
@@ -147,7 +197,8 @@ def _with_windows(
     """Each partial once for every window it belongs to that ends in (closed, bound]."""
     first = partials[PANE].to_numpy() - width
     late = partials[LATE].to_numpy()
-    rows, ends = [], []
+    rows = [np.empty(0, np.int64)]
+    ends = [np.empty(0, np.int64)]
     end, last = grid.first_end(first), grid.last_end(first)
     while (end <= last).any():
         inside = (end <= last) & (end > closed_us) & (end <= bound_us) & (end > late)
@@ -159,201 +210,71 @@ def _with_windows(
     stamp = pa.timestamp("us", "UTC")
     columns = [pa.array(us).cast(stamp) for us in (when - grid.length_us, when)]
     window = pa.StructArray.from_arrays(columns, ["start", "end"])
-    return partials.take(pa.array(taken)).append_column("window", window)
+    return partials.take(pa.array(taken)).append_column(WINDOW, window)
 
 
 # Taking apart
 
 
-def take_apart(
-    plan: Any,
-    stream: str,
-    windowing: Windowing,
-    schema: StructType,
-    analyse: Callable[[str, Mapping[str, StructType]], Any],
-) -> Panes | None:
-    """The panes of ``SELECT ... FROM stream [WHERE] GROUP BY window(...), columns [HAVING]``.
+def panes_of(aggregate: Aggregate, schema: StructType, analyse: Analyse) -> Panes | None:
+    """How an aggregate is made of panes; None if they are of no use, or cannot be merged.
 
-    None for any other plan, and for aggregates whose partials cannot be merged. ``analyse`` gives
-    the frame of a text over empty tables. That the parts mean the same is asked of Spark, as for
-    filters: the query put together again must have the same plan.
+    ``schema``: the columns of its stream.
     """
-    grid = windowing.over
-    width = width_us(grid) if isinstance(grid, Grid) else None
-    if width is None or not isinstance(grid, Grid):
+    width = width_us(aggregate.grid)
+    merging = _Merging()
+    try:
+        merged = tuple((c.name, c.with_calls(merging.merged)) for c in aggregate.columns)
+    except _Unmergeable:
         return None
-    aggregate, wrap = _above(plan)
-    if aggregate is None:
+    if width is None:
         return None
-    source = _below(aggregate.child(), stream)
-    if source is None:
-        return None
-    condition, alias = source
-    keys = _keys(aggregate, alias)
-    merged = _Merging(alias)
-    outs = merged.outputs(aggregate)
-    if keys is None or outs is None:
-        return None
-    where = "" if condition is None else f" WHERE {bare_columns(condition, alias)}"
-    time = quoted(windowing.times[stream])
-    spans = ", ".join(f"'{us} microseconds'" for us in (grid.length_us, grid.slide_us))
-    window = f"window({time}, {spans}, '{grid.offset_us} microseconds')"
-    grouping = ", ".join(window if key is None else key for key in keys)
-    plain = ", ".join(f"{text} AS {quoted(name)}" for name, text, _ in outs)
-    whole = f"SELECT {plain} FROM {quoted(stream)}{where} GROUP BY {grouping}"  # noqa: S608
-    again = analyse(whole, {})
-    if not aggregate.sameResult(again._jdf.queryExecution().analyzed()):
-        return None
-    columns = [key for key in keys if key is not None]
-    partials = [f"{text} AS __p{i}" for i, text in enumerate(merged.partials)]
-    listed = ", ".join([PANE, LATE, *columns, *partials])
-    by = ", ".join([PANE, LATE, *columns])
-    partial_sql = f"SELECT {listed} FROM {PANED}{where} GROUP BY {by}"  # noqa: S608
-    merging = ", ".join(f"{text} AS {quoted(name)}" for name, _, text in outs)
-    by_window = ", ".join(["window", *columns])
-    inner = f"SELECT {merging} FROM {PARTIALS} GROUP BY {by_window}"  # noqa: S608
-    merge_sql = wrap(inner)
     more = StructType.fromDDL(f"{PANE} BIGINT, {LATE} BIGINT")
     assert isinstance(more, StructType)
     paned = StructType([*schema.fields, *more.fields])
-    partial = analyse(partial_sql, {PANED: paned}).schema
-    panes = Panes(stream, grid, width, partial_sql, merge_sql, paned, partial)
-    found = analyse(merge_sql, {PARTIALS: panes.merge_schema}).schema
-    wanted = [(f.name, f.dataType) for f in _schema_of(plan)]
-    return panes if [(f.name, f.dataType) for f in found.fields] == wanted else None
+    partials = tuple(merging.partials)
+    panes = Panes(aggregate, width, partials, merged, paned, StructType())
+    partial = analyse(Fill([panes]).partial_sql, {PANED: paned}).schema
+    panes = replace(panes, partial_schema=partial)
+    merge = Merge([panes])
+    merged_types = _types(analyse(merge.sql, {PARTIALS: merge.schema}))
+    return panes if merged_types == _types(analyse(Together([aggregate]).sql, {})) else None
 
 
-def _schema_of(plan: Any) -> list[StructField]:
-    return list(StructType.fromJson(json.loads(plan.schema().json())).fields)
+def _types(frame: DataFrame) -> list[DataType]:
+    return [field.dataType for field in frame.schema.fields]
 
 
-def _above(plan: Any) -> tuple[Any, Callable[[str], str]]:
-    """The aggregate of a plan, and what HAVING makes of its text."""
-    if plan.nodeName() == "Aggregate":
-        return plan, lambda text: text
-    if plan.nodeName() != "Project" or plan.child().nodeName() != "Filter":
-        return None, lambda text: text
-    aggregate = plan.child().child()
-    if aggregate.nodeName() != "Aggregate":
-        return None, lambda text: text
-    listed = plan.projectList()
-    columns = [listed.apply(i) for i in range(listed.size())]
-    if any(column.getClass().getSimpleName() != "AttributeReference" for column in columns):
-        return None, lambda text: text
-    names = ", ".join(quoted(column.name()) for column in columns)
-    having = _unqualified(plan.child().condition())
-    return aggregate, lambda text: f"SELECT {names} FROM ({text}) WHERE {having}"  # noqa: S608
-
-
-def _unqualified(condition: Any) -> str:
-    """A condition on the columns of an aggregate, which know their table no more."""
-    text: str = condition.sql()
-    references = condition.references().toSeq()
-    for i in range(references.size()):
-        column = references.apply(i)
-        text = text.replace(column.sql(), quoted(column.name()))
-    return text
-
-
-def _below(node: Any, stream: str) -> tuple[str | None, str] | None:
-    """The condition and the alias of the stream below the windows of an aggregate."""
-    if node.nodeName() == "Project":
-        node = node.child()
-        if node.nodeName() != "Filter":
-            return None
-        node = node.child()  # the filter that the window itself brings
-    elif node.nodeName() == "Filter" and node.child().nodeName() == "Expand":
-        node = node.child().child()
-    else:
-        return None
-    condition: str | None = None
-    if node.nodeName() == "Filter":
-        condition, node = node.condition().sql(), node.child()
-    aliases = []
-    while node.nodeName() == "SubqueryAlias":
-        aliases.append(node.alias())
-        node = node.child()
-    if node.nodeName() != "View" or stream not in aliases:
-        return None
-    return condition, aliases[0]
-
-
-def _keys(aggregate: Any, alias: str) -> list[str | None] | None:
-    """The grouping columns in order, None for the window; None if one is an expression."""
-    listed = aggregate.groupingExpressions()
-    found: list[str | None] = []
-    for i in range(listed.size()):
-        key = listed.apply(i)
-        if key.getClass().getSimpleName() != "AttributeReference":
-            return None
-        is_window = key.name() == "window" and key.qualifier().isEmpty()
-        found.append(None if is_window else bare_columns(key.sql(), alias))
-    return found if found.count(None) == 1 else None
+class _Unmergeable(Exception):
+    """An aggregate function whose partials cannot be merged."""
 
 
 class _Merging:
     """Partials of the aggregate functions of a query, and how they are merged."""
 
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
-        self.partials: list[str] = []
+    def __init__(self) -> None:
+        self.partials: list[Partial] = []
 
-    def outputs(self, aggregate: Any) -> list[tuple[str, str, str]] | None:
-        """Name, original text and merging text of each column; None if one cannot be merged."""
-        listed = aggregate.aggregateExpressions()
-        found = []
-        for i in range(listed.size()):
-            named = listed.apply(i)
-            is_alias = named.getClass().getSimpleName() == "Alias"
-            inner = named.child() if is_alias else named
-            text = bare_columns(inner.sql(), self._alias)
-            merged = text
-            calls = {bare_columns(call.sql(), self._alias): call for call in _calls(inner)}
-            for old in sorted(calls, key=len, reverse=True):  # count(1) FILTER before count(1)
-                new = self._merged(calls[old])
-                if new is None:
-                    return None
-                merged = merged.replace(old, new)
-            found.append((named.name(), text, merged))
-        return found
+    def merged(self, call: Call) -> str:
+        """The text that merges the partials of a call."""
+        if call.is_distinct or not call.arguments:
+            raise _Unmergeable
+        listed, only = ", ".join(call.arguments), call.only
+        if call.kind == "Count":
+            return f"sum({self._holder('count', listed, only)})"
+        if call.kind in ("Min", "Max"):
+            name = call.kind.lower()
+            return f"{name}({self._holder(name, listed, only)})"
+        if call.kind == "Sum" and "INTERVAL" not in call.type:
+            return f"CAST(sum({self._holder('sum', listed, only)}) AS {call.type})"
+        if call.kind == "Average" and call.type == "DOUBLE":
+            total = self._holder("sum", f"CAST({listed} AS DOUBLE)", only)
+            return f"try_divide(sum({total}), sum({self._holder('count', listed, only)}))"
+        raise _Unmergeable
 
-    def _merged(self, call: Any) -> str | None:
-        function = call.aggregateFunction()
-        kind = function.getClass().getSimpleName()
-        arguments = function.children()
-        texts = [
-            bare_columns(arguments.apply(i).sql(), self._alias) for i in range(arguments.size())
-        ]
-        only = call.filter()
-        where = ""
-        if only.isDefined():
-            where = f" FILTER (WHERE {bare_columns(only.get().sql(), self._alias)})"
-        result: str = function.dataType().sql()
-        if call.isDistinct() or not texts:
-            return None
-        if kind == "Count":
-            return f"sum({self._partial('count', ', '.join(texts), where)})"
-        if kind in ("Min", "Max"):
-            name = kind.lower()
-            return f"{name}({self._partial(name, texts[0], where)})"
-        if kind == "Sum" and "INTERVAL" not in result:
-            return f"CAST(sum({self._partial('sum', texts[0], where)}) AS {result})"
-        if kind == "Average" and result == "DOUBLE":
-            total = self._partial("sum", f"CAST({texts[0]} AS DOUBLE)", where)
-            count = self._partial("count", texts[0], where)
-            return f"try_divide(sum({total}), sum({count}))"
-        return None
-
-    def _partial(self, function: str, argument: str, where: str) -> str:
+    def _holder(self, function: str, argument: str, only: str | None) -> str:
         """The column that holds a partial, one for all that ask for the same."""
-        text = f"{function}({argument}){where}"
-        if text not in self.partials:
-            self.partials.append(text)
-        return f"__p{self.partials.index(text)}"
-
-
-def _calls(expression: Any) -> list[Any]:
-    if expression.getClass().getSimpleName() == "AggregateExpression":
-        return [expression]
-    children = expression.children()
-    return [call for i in range(children.size()) for call in _calls(children.apply(i))]
+        partial = Partial(function, argument, only)
+        if partial not in self.partials:
+            self.partials.append(partial)
+        return f"__p{self.partials.index(partial)}"

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import Cursor
-from daybreak.spark.inbox import Waiting
 from daybreak.spark.segments import ARRIVAL, Segment, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import ANCHORS, NEVER, Band, Grid, Instants, Windowing
+
+if TYPE_CHECKING:
+    from daybreak.spark.windows.panes import Panes
 
 #: The name under which a query's cursors tell up to where its windows are emitted.
 CLOSED = "#closed"
 
 Tables = dict[str, pa.Table]
 Ranges = dict[str, tuple[Cursor, Cursor]]
+
+
+class _Checked(Protocol):
+    @property
+    def windowing(self) -> Windowing | None: ...
+    @property
+    def panes(self) -> Panes | None: ...
 
 
 class WindowQuery(Protocol):
@@ -30,31 +40,49 @@ class WindowQuery(Protocol):
     def name(self) -> str: ...
     @property
     def schema(self) -> pa.Schema: ...
+    @property
+    def checked(self) -> _Checked: ...
 
 
 def compute(
-    query: WindowQuery,
-    windowing: Windowing,
+    queries: Sequence[WindowQuery],
     taken: Sequence[Waiting],
     store: SegmentStore,
     cursors: Mapping[tuple[str, str], Cursor],
-    run: Callable[[Tables], pa.Table],
-) -> tuple[pa.Table, Ranges]:
-    """The rows of all windows that ``taken`` closed, and how the query's cursors move.
+    run: Callable[[Tables], Sequence[pa.Table]],
+) -> tuple[list[pa.Table], list[Ranges]]:
+    """The rows of all windows that ``taken`` closed, by query, and how their cursors move.
 
-    ``run`` is the query's SQL over one table per stream.
+    The queries share streams and windows, and are at the same place. ``run`` gives their results
+    over one table per stream.
     """
-    ranges = past(query.name, windowing, taken, store, cursors)
-    old, new = ranges[CLOSED]
-    starts = {stream: ranges[stream][0].seq for stream in windowing.times}
+    windowing = queries[0].checked.windowing
+    assert windowing is not None
+    ranges = [past(query.name, windowing, taken, store, cursors) for query in queries]
+    old, new = ranges[0][CLOSED]
+    starts = {s: min(moved[s][0].seq for moved in ranges) for s in windowing.times}
     kept = {s: [g for g in store.segments(s) if g.seq >= first] for s, first in starts.items()}
     picker = Picker(windowing, store, kept)
-    results = [
-        picker.cut(run(tables), first, last)
-        for first, last in picker.steps(old.seq, new.seq)
-        for tables in picker.tables(first, last)
-    ]
-    return pa.concat_tables([query.schema.empty_table(), *results]), ranges
+    results = [[query.schema.empty_table()] for query in queries]
+    for first, last in picker.steps(old.seq, new.seq):
+        for tables in picker.tables(first, last):
+            for query, found, result in zip(queries, results, run(tables), strict=True):
+                found.append(cut(query, result, first, last))
+    return [pa.concat_tables(found) for found in results], ranges
+
+
+def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
+    """Without windows that were emitted before, or are still open."""
+    assert query.checked.windowing is not None
+    grid, marks = query.checked.windowing.over, query.checked.windowing.marks
+    if not isinstance(grid, Grid) or not grid.overlaps:
+        return result
+    column, kind = next(iter(marks.items()))
+    told = result[column]
+    if kind == "window":
+        told = pa.chunked_array([chunk.field("end") for chunk in told.chunks], told.type[1].type)
+    at = instants(told) + (grid.length_us if kind == "start" else 0)
+    return result.filter(pa.array((at > first_us) & (at <= last_us)))
 
 
 def past(
@@ -139,20 +167,6 @@ class Picker:
                 rows += tables[stream].num_rows
         if rows:
             yield tables
-
-    def cut(self, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
-        """Without windows that were emitted before, or are still open."""
-        grid, marks = self._windowing.over, self._windowing.marks
-        if not isinstance(grid, Grid) or not grid.overlaps:
-            return result
-        column, kind = next(iter(marks.items()))
-        told = result[column]
-        if kind == "window":
-            told = pa.chunked_array(
-                [chunk.field("end") for chunk in told.chunks], told.type[1].type
-            )
-        at = instants(told) + (grid.length_us if kind == "start" else 0)
-        return result.filter(pa.array((at > first_us) & (at <= last_us)))
 
     def _picked(self, stream: str, begin_us: int, end_us: int, first_us: int = NEVER) -> pa.Table:
         """Rows with begin <= event time < end that are not late."""

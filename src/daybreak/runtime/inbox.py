@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from daybreak.spark.segments import Segment
+
+class Arrival(Protocol):
+    """Tuples of a stream that arrived together: a segment."""
+
+    @property
+    def arrival_ns(self) -> int: ...
+    @property
+    def stream(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def after_us(self) -> int | None:
+        """The stream's watermark afterwards, where it has one."""
 
 
 class Waiting(NamedTuple):
@@ -40,7 +52,7 @@ class Inbox:
             inbox.put(item)
         return inbox
 
-    def arrive(self, segment: Segment) -> int:
+    def arrive(self, segment: Arrival) -> int:
         """A segment is durable; returns how many tuples are pending because of it."""
         self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows))
         return segment.rows

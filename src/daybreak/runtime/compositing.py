@@ -1,8 +1,10 @@
-"""Who runs along: queries that join the job of the one a policy asked for.
+"""Who runs along: queries that join the job of the one a policy asked for. The same on Spark and
+where a run is replayed.
 
-Queries of one class over one stream that are filters, and at the same place of the stream, run
-as one job. Riders join while the delay they add to the query that was asked is expected to stay
-within a stated bound, or below what that query costs by itself if that is more.
+Queries of one class over one stream that are filters, or aggregates over the same windows and
+keys, and at the same place of the stream, run as one job. Riders join while the delay they add
+to the query that was asked is expected to stay within a stated bound, or below what that query
+costs by itself if that is more.
 
 What Spark compiles is the *cell*: all filters of the class over the stream, whoever of them runs.
 Who is at the same place changes from job to job, and a changing text would be compiled again and
@@ -11,15 +13,18 @@ again; a condition that nobody asked for costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from daybreak.runtime.state import SystemState
-from daybreak.spark.composite import MOST
-from daybreak.spark.jobs import Runnable
 
+#: Queries that are compiled together, at most: beyond about 300 conditions the code Spark
+#: generates for one projection exceeds 64 KB.
+MOST = 240
+#: The same of aggregates over windows, whose code is larger.
+MOST_WINDOWS = 24
 #: A job cannot be interrupted by a more important one, so none is to take much longer than this.
 #: Much shorter ones would spend their time on being started.
 JOB_BOUND_NS = 250_000_000
@@ -80,20 +85,53 @@ class Costs:
         return [cost_ns - rider * (queries - 1), *([rider] * (queries - 1))]
 
 
+class _Line:
+    """What jobs of one cell cost: fixed + each x n, by least squares over recent jobs.
+
+    Jobs that are all of one length cannot tell the two apart: then nothing is fixed.
+    """
+
+    _RIDGE = 1e-3
+
+    def __init__(self) -> None:
+        self._ones = self._cross = self._squares = self._y_one = self._y_n = 0.0
+        self.fixed_ns = self.each_ns = 0.0
+
+    def learn(self, tuples: int, cost_ns: int) -> None:
+        one, n = 1.0 / max(1, cost_ns), tuples / max(1, cost_ns)  # relative errors, as in Costs
+        self._ones = MEMORY * self._ones + one * one
+        self._cross = MEMORY * self._cross + one * n
+        self._squares = MEMORY * self._squares + n * n
+        self._y_one = MEMORY * self._y_one + one
+        self._y_n = MEMORY * self._y_n + n
+        ones = self._ones * (1 + self._RIDGE)
+        determinant = ones * self._squares - self._cross**2
+        fixed = (self._squares * self._y_one - self._cross * self._y_n) / determinant
+        self.fixed_ns = min(max(fixed, 0.0), self._y_one / self._ones)
+        self.each_ns = max(self._y_n - self.fixed_ns * self._cross, 0.0) / self._squares
+
+
 class Trains:
-    """The longest train of each cell whose job stays within the bound: doubled, halved."""
+    """The longest train of each cell whose job stays within the bound: doubled, halved.
+
+    Where it takes more than half the bound to start a job at all, the bound is twice that:
+    shorter trains would be more of them, each hardly any faster.
+    """
 
     def __init__(self) -> None:
         self._most: dict[int, int] = {}
+        self._lines: dict[int, _Line] = {}
 
     def most(self, cell: int) -> int:
         return self._most.get(cell, FIRST_TRAIN)
 
     def learn(self, cell: int, tuples: int, cost_ns: int) -> None:
-        most = self.most(cell)
-        if cost_ns > JOB_BOUND_NS:
+        line = self._lines.setdefault(cell, _Line())
+        line.learn(tuples, cost_ns)
+        most, bound_ns = self.most(cell), max(JOB_BOUND_NS, 2 * line.fixed_ns)
+        if cost_ns > bound_ns:
             self._most[cell] = max(LEAST_TRAIN, min(most, tuples) // 2)
-        elif tuples >= most and cost_ns < JOB_BOUND_NS // 2:
+        elif tuples >= most and cost_ns + line.each_ns * tuples < bound_ns:
             self._most[cell] = most * 2
 
 
@@ -113,37 +151,45 @@ class Compositor:
     def __init__(
         self,
         state: SystemState,
-        queries: Sequence[Runnable],
+        kin: Callable[[int], str | None],
+        windows: Callable[[int], bool],
         *,
         bound_ns: int,
     ) -> None:
-        self.costs = Costs()
+        """``kin``: what a box has in common with all it may run along with, else None.
+
+        ``windows``: whether it answers windows, and so has jobs of another kind.
+        """
+        #: Of filters and all that runs alone, and of queries over windows.
+        self.costs, self._window_costs = Costs(), Costs()
         self.trains = Trains()
         #: Boxes that have to run by themselves: a group with them failed.
         self.alone: set[int] = set()
         self._state = state
-        self._queries = queries
-        self._bound_ns = bound_ns
-        self._by_stream: dict[str, list[int]] = {}
-        for b in range(len(queries)):
+        self._kin_of = kin
+        self._windows = windows
+        #: How much riders may delay the query that was asked for.
+        self.bound_ns = bound_ns
+        self._kin: dict[str, list[int]] = {}
+        for b in range(len(state.pending)):
             self.adopt(b)
 
     def adopt(self, box: int) -> None:
         """A box is new, or holds another query than before."""
         self.forget(box)
-        parts = self._queries[box].checked.parts
-        if parts is not None:
-            self._by_stream.setdefault(parts.stream, []).append(box)
+        kin = self._kin_of(box)
+        if kin is not None:
+            self._kin.setdefault(kin, []).append(box)
 
     def forget(self, box: int) -> None:
         """A box holds no query any more."""
-        for members in self._by_stream.values():
+        for members in self._kin.values():
             if box in members:
                 members.remove(box)
 
     def group(self, asked: int, limit: int) -> Ride:
         """Who runs together, on how much."""
-        cell = self.cell(asked)
+        cell, costs = self.cell(asked), self.costs_of(asked)
         members = [b for b in cell if b != asked]
         limit = min(limit, self.trains.most(cell[0]))
         pending = self._state.pending  # what is parked shows nothing there
@@ -152,22 +198,25 @@ class Compositor:
         ahead = [n for b in members if 0 < (n := pending[b]) < mine]
         take = min(limit, mine - max(ahead)) if ahead else min(limit, mine)
         # Riders may add the bound, or as much again as the query costs by itself.
-        allowed_ns = max(self._bound_ns, self.costs.solo_ns(take))
+        allowed_ns = max(self.bound_ns, costs.solo_ns(take))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
-        riders = riders[: int(allowed_ns / max(self.costs.margin_ns(0), 1.0))]
+        riders = riders[: int(allowed_ns / max(costs.margin_ns(0), 1.0))]
         # A shorter train rather than fewer riders: who stays behind is a job of its own later.
         if riders:
-            take = min(take, self.costs.tuples_within(allowed_ns / len(riders)))
+            take = min(take, costs.tuples_within(allowed_ns / len(riders)))
         return Ride([asked, *riders], cell, take)
 
+    def costs_of(self, box: int) -> Costs:
+        """What is known of jobs such as this box's."""
+        return self._window_costs if self._windows(box) else self.costs
+
     def cell(self, asked: int) -> list[int]:
-        """The filters that may run along with this one and itself, in a fixed order."""
-        parts = self._queries[asked].checked.parts
-        if parts is None or asked in self.alone or not self._bound_ns:
+        """The queries that may run along with this one and itself, in a fixed order."""
+        kin = self._kin_of(asked)
+        if kin is None or asked in self.alone or not self.bound_ns:
             return [asked]
         cls = self._state.query_class
-        members = [
-            b for b in self._by_stream[parts.stream] if cls[b] == cls[asked] and b not in self.alone
-        ]
-        first = members.index(asked) // MOST * MOST
-        return members[first : first + MOST]
+        members = [b for b in self._kin[kin] if cls[b] == cls[asked] and b not in self.alone]
+        most = MOST_WINDOWS if self._windows(asked) else MOST
+        first = members.index(asked) // most * most
+        return members[first : first + most]

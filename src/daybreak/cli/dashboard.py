@@ -1,0 +1,75 @@
+"""``daybreak dashboard`` and ``daybreak run --dashboard``: a run as a web page."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from daybreak.cli.console import error_console
+from daybreak.cli.watch import stop_signals
+from daybreak.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from daybreak.dashboard.server import Dashboard
+    from daybreak.dashboard.source import Ask
+    from daybreak.spark.run import Run
+
+DEFAULT_ADDRESS = "127.0.0.1:8265"
+#: A token of one's own, so that pages stay valid over restarts.
+TOKEN_VARIABLE = "DAYBREAK_DASHBOARD_TOKEN"  # noqa: S105  # the variable's name, not a secret
+DashboardAddress = Annotated[
+    str,
+    typer.Option(
+        help="HOST:PORT of the page; port 0 takes a free one. Beyond this machine it asks for "
+        f"a token: that of {TOKEN_VARIABLE}, or a new one, printed."
+    ),
+]
+
+
+def dashboard(
+    run: Annotated[Path, typer.Argument(help="The run directory of a running or finished run.")],
+    address: DashboardAddress = DEFAULT_ADDRESS,
+) -> None:
+    """Serves a web page that shows a run and steers it, until Ctrl-C.
+
+    Example: daybreak dashboard runs/wildfire
+    """
+    need_web()
+    from daybreak.dashboard.source import RunFolder
+
+    with _serve(RunFolder(run), address, run), stop_signals() as stopped:
+        stopped.wait()
+
+
+def need_web() -> None:
+    """``ConfigError`` if what the page needs is not installed."""
+    for module in ("starlette", "uvicorn"):
+        if find_spec(module) is None:
+            raise ConfigError(
+                "dashboard", f"{module} is not installed", "pip install 'daybreak[web]'"
+            )
+
+
+def serve_run(run: Run, address: str) -> Dashboard:
+    """A page for a run of this process; to be closed."""
+    from daybreak.spark.commands import handle
+
+    return _serve(partial(handle, run), address, run.rundir.root)
+
+
+def _serve(ask: Ask, address: str, folder: Path) -> Dashboard:
+    from daybreak.dashboard.guard import is_loopback, new_token, parse_address
+    from daybreak.dashboard.server import Dashboard
+
+    host, port = parse_address(address)
+    token = None if is_loopback(host) else os.environ.get(TOKEN_VARIABLE) or new_token()
+    serving = Dashboard(ask, host, port, token, folder=folder)
+    error_console().print(
+        f"dashboard: {serving.url}", markup=False, highlight=False, soft_wrap=True
+    )
+    return serving

@@ -1,0 +1,177 @@
+"""A snapshot of a run for Prometheus, in its text format.
+
+Names follow its conventions: base units, ``_total`` for what only grows, ``_ratio`` for shares.
+Labels are the class, the query or the stream and nothing else, so the number of series is known:
+about a dozen a class, fifteen a query, six a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from daybreak.runtime.snapshot import ClassRow, QueryRow, Snapshot, StreamRow
+from daybreak.version import __version__
+
+#: What a response with the exposition is to be labelled.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+STATES = ("running", "paused", "retrying", "parked", "ended")
+
+
+def exposition(snapshot: Snapshot) -> bytes:
+    """The text that Prometheus scrapes."""
+    registry = CollectorRegistry()
+    registry.register(_Once(snapshot))
+    return generate_latest(registry)
+
+
+class _Once(Collector):
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _run(self._snapshot)
+        yield from _classes(self._snapshot.classes)
+        yield from _queries(self._snapshot.queries)
+        yield from _streams(self._snapshot.streams)
+
+
+def _run(s: Snapshot) -> Iterator[Metric]:
+    yield _info("daybreak_build_info", "The version of Daybreak.", version=__version__)
+    yield _info(
+        "daybreak_run_info", "The pipeline and its policy.", pipeline=s.pipeline, policy=s.policy
+    )
+    yield _gauge("daybreak_running", "Whether the run goes on.", float(s.state == "running"))
+    if s.started_s is not None:
+        yield _gauge("daybreak_start_time_seconds", "When the run began.", s.started_s)
+    yield _gauge("daybreak_workers", "Threads that submit jobs.", s.workers)
+    yield _counter("daybreak_decisions", "Decisions of the policy.", s.decisions)
+    for kind, value, text in (
+        ("scheduling", s.scheduling_s, "Time spent on scheduling."),
+        ("work", s.work_s, "Time of jobs on Spark."),
+        ("commit", s.commit_s, "Time to make results durable."),
+        ("thread", s.total_s, "Time of all threads, idle or not: workers and the scheduler."),
+    ):
+        yield _counter(f"daybreak_{kind}_seconds", text, value)
+    yield _gauge("daybreak_log_bytes", "What queries have not read yet.", s.log_bytes)
+    if s.log_max_bytes is not None:
+        text = "Beyond this queries lose rows, or sources wait."
+        yield _gauge("daybreak_log_limit_bytes", text, s.log_max_bytes)
+    text = "Chores that failed when they were last tried."
+    yield _gauge("daybreak_housekeeping_troubles", text, len(s.troubles))
+
+
+def _classes(rows: tuple[ClassRow, ...]) -> Iterator[Metric]:
+    response = SummaryMetricFamily(
+        "daybreak_response_seconds",
+        "From arrival to durable result; quantiles of the last 5 s, sum and count of the run.",
+        labels=["class"],
+    )
+    for c in rows:
+        quantiles = (("0.5", c.recent.p50_s), ("0.95", c.recent.p95_s), ("0.99", c.recent.p99_s))
+        for quantile, value in quantiles:
+            if value is not None:
+                labels = {"class": c.name, "quantile": quantile}
+                response.add_sample(response.name, labels, value)
+        response.add_metric([c.name], c.answered, c.response_sum_s)
+    yield response
+    yield from _gauges(
+        "class",
+        [((c.name,), c) for c in rows],
+        priority=("The priority it has now.", lambda c: c.priority),
+        queries=("Queries in it.", lambda c: c.queries),
+        waiting_tuples=("Tuples that wait.", lambda c: c.recent.waiting),
+        oldest_seconds=("Age of the oldest tuple that waits.", lambda c: c.oldest_s),
+        utility_ratio=("Mean utility of the last 5 s.", lambda c: c.recent.utility),
+        staleness_ratio=("Stale share of the last minute.", lambda c: c.recent.staleness),
+        inversion_ratio=("Slower than the class below, by priority.", lambda c: c.inversion),
+        starving=("Slower and slower though its input does not grow.", lambda c: c.starving),
+    )
+
+
+def _queries(rows: tuple[QueryRow, ...]) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        "daybreak_query_state", "1 for the state it is in.", labels=["query", "class", "state"]
+    )
+    for q in rows:
+        for name in STATES:
+            state.add_metric([q.name, q.cls, name], float(q.state == name))
+    yield state
+    of = [((q.name, q.cls), q) for q in rows]
+    yield from _gauges(
+        "query",
+        of,
+        waiting_tuples=("Tuples that wait.", lambda q: q.waiting),
+        oldest_seconds=("Age of the oldest tuple that waits.", lambda q: q.oldest_s),
+        cost_seconds=("Estimated cost of a tuple.", lambda q: q.cost_us / 1e6),
+        selectivity_ratio=("Estimated rows a tuple gives.", lambda q: q.selectivity),
+        staleness_ratio=("Stale share of the last minute.", lambda q: q.staleness),
+        failures=("Failures since its last success.", lambda q: q.failures),
+    )
+    yield from _counters(
+        "query",
+        of,
+        tuples=("Tuples it has answered.", lambda q: q.tuples),
+        rows=("Rows it has given.", lambda q: q.rows),
+        jobs=("Jobs it took part in.", lambda q: q.jobs),
+        lost_rows=("Rows that were given up.", lambda q: q.lost),
+    )
+
+
+def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
+    of = [((s.name,), s) for s in rows]
+    yield from _counters(
+        "stream",
+        of,
+        tuples=("Tuples that have arrived.", lambda s: s.arrived),
+        dead_letters=("Malformed records that were kept aside.", lambda s: s.dead_letters),
+    )
+    yield from _gauges(
+        "stream",
+        of,
+        kept_bytes=("What is kept of it.", lambda s: s.bytes),
+        kept_segments=("Segments that are kept of it.", lambda s: s.segments),
+        blocked=("Whether its source waits for room.", lambda s: s.blocked),
+        failing=("Whether its source has failed lately.", lambda s: s.error is not None),
+    )
+
+
+#: Label values of each row, and the row.
+Rows = Sequence[tuple[tuple[str, ...], Any]]
+_LABELS = {"class": ["class"], "query": ["query", "class"], "stream": ["stream"]}
+
+
+def _gauges(subject: str, rows: Rows, /, **of: Any) -> Iterator[Metric]:
+    for name, (text, value) in of.items():
+        family = GaugeMetricFamily(f"daybreak_{subject}_{name}", text, labels=_LABELS[subject])
+        for labels, row in rows:
+            if (found := value(row)) is not None:
+                family.add_metric(labels, float(found))
+        yield family
+
+
+def _counters(subject: str, rows: Rows, /, **of: Any) -> Iterator[Metric]:
+    for name, (text, value) in of.items():
+        family = CounterMetricFamily(f"daybreak_{subject}_{name}", text, labels=_LABELS[subject])
+        for labels, row in rows:
+            family.add_metric(labels, float(value(row)))
+        yield family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _info(name: str, text: str, **labels: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=list(labels))
+    family.add_metric(list(labels.values()), 1.0)
+    return family

@@ -1,0 +1,169 @@
+"""The event log of a run: one line for everything an operator may have to know afterwards.
+
+Events are records of Python's ``logging``, under ``daybreak.run``. A run writes them as JSON lines
+to ``RUN/events.jsonl``, over all its starts, in bounded space; a command or a program may add a
+handler of its own, for example on standard error. What Spark itself has to say is not among them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+EVENTS_FILE = "events.jsonl"
+#: The file is renamed to ``events.jsonl.1`` beyond this, which replaces the one before.
+MAX_BYTES = 8 * 2**20
+#: Where handlers for all runs of a process go.
+ROOT = "daybreak"
+LEVELS = ("debug", "info", "warning", "error")
+
+Format = Literal["text", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Say(Protocol):
+    """Tells of an event."""
+
+    def __call__(
+        self,
+        event: str,
+        message: str,
+        *,
+        level: int = logging.INFO,
+        query: str | None = None,
+        **fields: object,
+    ) -> None: ...
+
+
+def silent(
+    event: str,
+    message: str,
+    *,
+    level: int = logging.INFO,
+    query: str | None = None,
+    **fields: object,
+) -> None:
+    """For parts that nobody listens to."""
+
+
+class EventLog:
+    """The events of one run. Any thread may tell them."""
+
+    def __init__(self, root: Path) -> None:
+        self._name = root.name
+        # Not registered by name: two runs of one process may bear the same.
+        self.logger = logging.Logger(f"{ROOT}.run")
+        self.logger.parent = logging.getLogger(f"{ROOT}.run")
+        self.logger.setLevel(1)  # ``say`` has looked at the level already
+        self._file = _File(
+            root / EVENTS_FILE, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8", delay=True
+        )
+        self._file.setFormatter(JsonLines())
+        self.logger.addHandler(self._file)
+
+    def wants(self, level: int) -> bool:
+        """Whether events of this level go anywhere, for those that are many."""
+        return level >= self._level
+
+    @property
+    def _level(self) -> int:
+        chosen = logging.getLogger(ROOT).level
+        return chosen if chosen != logging.NOTSET else logging.INFO
+
+    def say(self, event: str, message: str, *, level: int, fields: Mapping[str, object]) -> None:
+        """``fields`` without a value are left out."""
+        if not self.wants(level):
+            return
+        known = {key: value for key, value in fields.items() if value is not None}
+        about = {"run": self._name, "event": event, "fields": known}
+        self.logger.log(level, "%s", message, extra={"daybreak": about})
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.logger.removeHandler(self._file)
+        with suppress(OSError):  # a full disk refuses what is left
+            self._file.close()
+
+
+class _File(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """A full disk must not hold up or end a run, nor fill the screen."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, run, event, message, then what else is known."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        about = _about(record)
+        line = {
+            "time": _instant(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "run": about.get("run"),
+            "event": about.get("event", record.name.removeprefix(f"{ROOT}.")),
+            "message": record.getMessage(),
+            **about.get("fields", {}),
+        }
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class Text(logging.Formatter):
+    """For people: time, level, event and message; line breaks are shown, not made."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        about = _about(record)
+        fields = about.get("fields", {})
+        of = "".join(f" {key}={fields[key]}" for key in ("query", "class") if key in fields)
+        event = about.get("event", record.name.removeprefix(f"{ROOT}."))
+        at = f"{_instant(record).astimezone():%H:%M:%S}"
+        text = f"{at} {record.levelname.lower()} {event}{of}: {record.getMessage()}"
+        return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+class StandardError(logging.StreamHandler[Any]):
+    """Whatever standard error is at the moment: a live view may stand in for it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _value: Any) -> None:
+        pass
+
+
+def log_to_standard_error(form: Format, level: Level) -> None:
+    """For commands: events of all runs, and warnings of other parts; replaces an earlier call."""
+    logger = logging.getLogger(ROOT)
+    for handler in list(logger.handlers):
+        if isinstance(handler, StandardError):
+            logger.removeHandler(handler)
+    handler = StandardError()
+    handler.setFormatter(JsonLines() if form == "json" else Text())
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+def only_json() -> bool:
+    """Whether standard error is to hold JSON lines and nothing else."""
+    ours = [h for h in logging.getLogger(ROOT).handlers if isinstance(h, StandardError)]
+    return any(isinstance(handler.formatter, JsonLines) for handler in ours)
+
+
+def _about(record: logging.LogRecord) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = getattr(record, "daybreak", {})
+    return found
+
+
+def _instant(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
