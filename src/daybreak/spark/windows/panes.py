@@ -105,12 +105,14 @@ def compute(
     """
     first, panes = queries[0], _panes(queries[0])
     assert first.checked.windowing is not None
-    closed, start = cursors[first.name, CLOSED], cursors[first.name, panes.stream]
+    closed = cursors[first.name, CLOSED]
     bound = max(closed.seq, *(item.closes_us for item in taken))
-    end = _fill(queries, start, store, run)
+    # How far they have looked at the stream depends on when they last ran.
+    starts = [cursors[query.name, panes.stream] for query in queries]
+    end = _fill(queries, starts, store, run)
     needed = first.checked.windowing.needed_from(panes.stream, bound)
     found, ranges = [], []
-    for query in queries:
+    for query, start in zip(queries, starts, strict=True):
         held = pane_stream(query.name)
         low = cursors[query.name, held]
         kept = [s for s in store.segments(held) if s.seq >= low.seq]
@@ -142,12 +144,12 @@ def _panes(query: WindowQuery) -> Panes:
 
 
 def _fill(
-    queries: Sequence[WindowQuery], start: Cursor, store: SegmentStore, run: RunText
+    queries: Sequence[WindowQuery], starts: Sequence[Cursor], store: SegmentStore, run: RunText
 ) -> Cursor:
     """Makes partials of the segments that have none; returns where the stream goes on."""
     end = store.end(_panes(queries[0]).stream).seq
     by_first: dict[int, list[WindowQuery]] = {}
-    for query in queries:
+    for query, start in zip(queries, starts, strict=True):
         held = store.segments(pane_stream(query.name))
         # A partial that was made by a job that did not commit.
         first = max(start.seq, held[-1].batch_id if held else 0)
