@@ -135,7 +135,11 @@ def end_a_life(folder: Path, death: Death, java_options: str) -> int:
     before = len(delivered(folder, "everything"))
     process = start(folder, "--until-end", java_options=java_options)
     if death.stage != "starting":
-        await_delivery(process, folder, before)
+        try:
+            await_delivery(process, folder, before)
+        except BaseException:
+            kill(process, jvm=True)  # it must not outlive us
+            raise
     if death.stage == "stopping":
         process.send_signal(signal.SIGTERM)
     time.sleep(death.when)  # the random moment itself
