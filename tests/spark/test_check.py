@@ -362,3 +362,14 @@ def test_what_is_refused_does_depend_on_the_cut(spark: SparkSession, queries: li
     parts = results(spark, refused, rows[:1]) + results(spark, refused, rows[1:])
     differing = {number for number, _ in (whole - parts) + (parts - whole)}
     assert differing == set(range(len(refused)))
+
+
+@pytest.mark.parametrize("form", ["no-such-source", "\x00"])
+def test_a_source_that_spark_does_not_know_is_refused(spark: SparkSession, form: str) -> None:
+    from daybreak.spark.app import App
+
+    app = App(spark)
+    app.stream("s", format=form, schema="n INT")
+    app.query("q", sql="SELECT n FROM s")
+    with pytest.raises(ConfigError, match=r"stream 's': Spark refuses it: .*DATA_SOURCE_NOT_FOUND"):
+        app.check()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -133,7 +134,7 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
         if schema is not None:
             reader = reader.schema(schema)
         return reader.load(path) if path is not None else reader.load()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:  # not all of Spark's errors have a class here
         raise ConfigError(place, f"Spark refuses it: {_first_line(error)}", "correct it") from None
 
 
@@ -151,4 +152,6 @@ def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> Struct
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    in_java = getattr(error, "java_exception", None)
+    text = str(error) if in_java is None else str(in_java.getMessage())
+    return text.strip().split("\n")[0]
