@@ -23,7 +23,7 @@ from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import Shedding
+from daybreak.spark.shedding import SHED, Shedding
 from daybreak.spark.sinks import Sink, sweep
 from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import CLOSED, past
@@ -180,12 +180,13 @@ class Housekeeping:
         run.log.give_up(why, moves)
         for move, _ in moves:
             run.cursors[move.query, move.stream] = move.new
+        # What is shed is told by the spell; it would be ten lines a second and query.
+        level = logging.DEBUG if why == SHED else logging.WARNING
         for query, taken in given:
             rows = sum(item.tuples for item in taken)
             run.say(
-                "gave-up", f"{rows} rows ({why})", level=logging.WARNING, query=query.name,
-                rows=rows, why=why,
-            )  # fmt: skip
+                "gave-up", f"{rows} rows ({why})", level=level, query=query.name, rows=rows, why=why
+            )
 
     def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[CursorMove, int]]:
         """How a query's cursors move past what was taken, and how many rows that loses."""

@@ -26,6 +26,8 @@ from daybreak.spark.windows.views import ViewSink
 if TYPE_CHECKING:
     from daybreak.spark.executor import SparkExecutor
 
+#: Why rows are given up, as it is recorded.
+SHED = "shed"
 #: So many jobs of a query are not counted: Spark compiles it, and that is not what tuples cost.
 WARM_CALLS = 2
 #: Weight of the newest window in the costs.
@@ -92,6 +94,8 @@ class Shedding:
     ) -> None:
         self._say = say
         self._sheds = False
+        #: Tuples given up in this spell of overload.
+        self._shed_rows = 0
         self._executor = executor
         self._measured = Measured(state)
         self._measured.look()
@@ -124,7 +128,8 @@ class Shedding:
         due = {b: int(self._owed[b]) for b in boxes if self._owed.get(b, 0.0) >= 1}
         if not due:
             return
-        for box, tuples in self._executor.skip_oldest(due, "shed", loop).items():
+        for box, tuples in self._executor.skip_oldest(due, SHED, loop).items():
+            self._shed_rows += tuples
             self._executor.books.monitor.dropped(box, tuples)
         for box, tuples in due.items():
             self._owed[box] -= tuples
@@ -145,7 +150,7 @@ class Shedding:
             for b, standing in enumerate(executor.standings)
         ]
         self._shares = self._shedder.review(elapsed_s, self._came, backlog)
-        self._tell({box: share for box, share in self._shares.items() if share > 0})
+        self._tell(self._shares)
         self._came = {}
         self._owed = {b: owed for b, owed in self._owed.items() if b in self._shares}
 
@@ -159,5 +164,7 @@ class Shedding:
             message = f"overload: {len(names)} queries lose some of what arrives"
             self._say("shedding-began", message, level=logging.WARNING, shares=names)
         elif self._sheds and not shares:
-            self._say("shedding-ended", "nothing is dropped any more")
+            message = f"nothing is dropped any more; {self._shed_rows} rows were"
+            self._say("shedding-ended", message, rows=self._shed_rows)
+            self._shed_rows = 0
         self._sheds = bool(shares)

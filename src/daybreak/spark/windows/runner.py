@@ -56,11 +56,11 @@ def compute(
     The queries share streams and windows, and are at the same place. ``run`` gives their results
     over one table per stream.
     """
-    first_query, windowing = queries[0], queries[0].checked.windowing
+    windowing = queries[0].checked.windowing
     assert windowing is not None
-    ranges = past(first_query.name, windowing, taken, store, cursors)
-    old, new = ranges[CLOSED]
-    starts = {stream: ranges[stream][0].seq for stream in windowing.times}
+    ranges = [past(query.name, windowing, taken, store, cursors) for query in queries]
+    old, new = ranges[0][CLOSED]
+    starts = {s: min(moved[s][0].seq for moved in ranges) for s in windowing.times}
     kept = {s: [g for g in store.segments(s) if g.seq >= first] for s, first in starts.items()}
     picker = Picker(windowing, store, kept)
     results = [[query.schema.empty_table()] for query in queries]
@@ -68,7 +68,7 @@ def compute(
         for tables in picker.tables(first, last):
             for query, found, result in zip(queries, results, run(tables), strict=True):
                 found.append(cut(query, result, first, last))
-    return [pa.concat_tables(found) for found in results], [ranges] * len(queries)
+    return [pa.concat_tables(found) for found in results], ranges
 
 
 def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
