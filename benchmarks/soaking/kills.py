@@ -32,8 +32,8 @@ from benchmarks.soaking.life import RARE, RENAME, STAGES
 RATE_PER_S, LAST_RATE_PER_S, LAST_TRAIN = 100, 20_000, 5000
 #: More than a life sees before it is ended, so that no life but the last reaches the end.
 ROWS_PER_LIFE = 2000
-#: A stage that has not come by then never will.
-PATIENCE_S = 180.0
+#: A stage that has not come by then never will; a machine may be busy, or the process paused.
+PATIENCE_S = 1800.0
 LIFE = Path(__file__).with_name("life.py")
 Say = Callable[[str], None]
 
@@ -135,7 +135,11 @@ def end_a_life(folder: Path, death: Death, java_options: str) -> int:
     before = len(delivered(folder, "everything"))
     process = start(folder, "--until-end", java_options=java_options)
     if death.stage != "starting":
-        await_delivery(process, folder, before)
+        try:
+            await_delivery(process, folder, before)
+        except BaseException:
+            kill(process, jvm=True)  # it must not outlive us
+            raise
     if death.stage == "stopping":
         process.send_signal(signal.SIGTERM)
     time.sleep(death.when)  # the random moment itself

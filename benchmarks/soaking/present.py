@@ -68,7 +68,7 @@ def publish(outcome: Outcome, folder: Path) -> list[Path]:
     where = f"{platform.machine()}, Python {platform.python_version()}"
     stamp = {"on": datetime.now(UTC).date().isoformat(), "machine": where}
     merged = {
-        name: {**outcome[name], **stamp} if name in outcome else known[name]
+        name: {**stamp, **outcome[name]} if name in outcome else known[name]
         for name in ("kills", "disk", "steady", "fuzz")
         if name in outcome or name in known
     }
@@ -90,6 +90,8 @@ def page(merged: Outcome) -> str:
         parts.append(f"## {name.capitalize()}\n")
         parts.append(SECTIONS[name](found))
         parts += [f"- **wrong**: {line}" for line in found["wrong"]]
+        if "note" in found:  # written by hand into soak.json
+            parts.append(f"{found['note']}\n")
     return "\n".join(parts) + "\n"
 
 

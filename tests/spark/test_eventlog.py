@@ -67,12 +67,13 @@ def started(spark: SparkSession, folder: Path, well: list[bool]) -> Run:
         return readings
 
     app.limits = replace(app.limits, retries=1, retry_s=0.05, admit_load=1e-6)
-    run = app.run("fcfs", run_dir=folder, shedding=SheddingParams(window_s=0.2))
-    run.house.shedding.__dict__["_shedder"] = Bursts()
-    return run
+    return app.run("fcfs", run_dir=folder, shedding=SheddingParams(window_s=0.3))
 
 
-def test_a_run_tells_what_happened_to_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_tells_what_happened_to_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.spark.shedding.Shedder", lambda *_view, **_spared: Bursts())
     folder, well = tmp_path / "told", [True]  # it is called once to be checked
     with started(spark, folder, well):
         well[0] = False
@@ -92,8 +93,7 @@ def test_a_run_tells_what_happened_to_it(spark: SparkSession, tmp_path: Path) ->
         with pytest.raises(ConfigError, match="priority -1"):
             call(folder, "set-class", {"class": "high", "priority": -1})
         awaited(folder, "shedding-began")
-        ended = awaited(folder, "shedding-ended")
-        assert ended["rows"] >= 0
+        assert awaited(folder, "shedding-ended")["rows"] >= 0
     told = events(folder)
     names = [e["event"] for e in told]
     assert names[0] == "started"
