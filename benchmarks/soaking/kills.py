@@ -71,7 +71,7 @@ def deaths(count: int, seed: int) -> Iterator[Death]:
         if longest_s is not None:
             yield Death(stage, chance.uniform(0.0, longest_s), "", jvm)
         else:
-            yield Death(stage, 1 if stage in RARE else times, moment, jvm=False)
+            yield Death(stage, min(times, RARE.get(stage, times)), moment, jvm=False)
 
 
 def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) -> dict[str, Any]:

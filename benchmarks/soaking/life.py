@@ -31,8 +31,8 @@ STAGES = {
 }
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
-#: Stages that come seldom in a life: no more than once is waited for.
-RARE = frozenset({"recover", "write record", "prune"})
+#: Stages that come seldom in a life, and how often they are sure to.
+RARE = {"recover": 1, "write record": 1, "prune": 1, "register": 5}
 
 
 def die() -> None:
