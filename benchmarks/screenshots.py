@@ -28,7 +28,7 @@ from daybreak.spark.app import App
 from daybreak.spark.commands import handle
 from daybreak.spark.session import local_session
 
-VIEWS = ("classes", "queries", "network", "schedule", "changes")
+VIEWS = ("classes", "queries", "network", "schedule", "whatif")
 DESKTOP, PHONE = (1440, 900), (390, 844)
 
 
@@ -58,7 +58,10 @@ def picture(
     )
     page.goto(f"{url}#{view}")
     page.wait_for_selector("#state[data-state=running]")
-    page.wait_for_selector(f'[data-view="{view}"] :is(canvas, table, svg)')
+    if view == "whatif":
+        page.get_by_label("Policies to replay under").select_option(["fcfs", "round-robin"])
+        page.get_by_role("button", name="Replay").click()
+    page.wait_for_selector(f'[data-view="{view}"] :is(canvas, table, svg)', timeout=180_000)
     page.wait_for_timeout(1600)  # a message more, so that what is new is lit
     page.screenshot(path=file)
     page.close()
@@ -69,14 +72,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("docs/img"))
     parser.add_argument("--seconds", type=float, default=40.0, help="of the run before pictures")
-    parser.add_argument("--rate", type=float, default=80.0, help="readings per second")
+    parser.add_argument("--rate", type=float, default=30.0, help="readings per second")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     app = declare(args.rate, args.seconds)
     with (
         tempfile.TemporaryDirectory() as folder,
         app.run("stride", run_dir=Path(folder) / "run") as run,
-        Dashboard(partial(handle, run)) as served,
+        Dashboard(partial(handle, run), folder=Path(folder) / "run") as served,
     ):
         until = time.monotonic() + args.seconds
         run.wait(args.seconds * 0.7)

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from daybreak.cli.main import app
-from daybreak.cli.run import open_app
 from daybreak.model import (
     OVERHEADS,
     Arrivals,
@@ -234,11 +233,6 @@ def test_a_pipeline_declares_shedding_and_the_command_line_overrules_it(tmp_path
     assert "dropped by load shedding" in told(str(shedding))
     report = CliRunner().invoke(app, ["report", str(tmp_path / "out" / "fcfs")])
     assert "dropped by load shedding" in report.output
-
-
-def test_shedding_is_not_silently_ignored_on_spark() -> None:
-    with pytest.raises(ConfigError, match="no effect on Spark"):
-        open_app(Pipeline.parse(PIPELINE + "[shedding]\n"), None, "local[1]")
 
 
 def test_a_wrong_key_of_shedding_is_refused() -> None:

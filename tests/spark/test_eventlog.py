@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -127,18 +128,26 @@ def test_the_command_writes_json_lines_and_nothing_else_to_standard_error(tmp_pa
     """Spark's start-up lines included; a signal is told before the end."""
     (tmp_path / "noise.toml").write_text(PIPELINE)
     command = [sys.executable, "-m", "daybreak", "run", "noise.toml", "--log-format", "json"]
+    command += ["--dashboard", "--dashboard-address", "127.0.0.1:0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         lines: list[dict[str, Any]] = []
+        stopped = False
         for line in process.stderr:
             lines.append(json.loads(line))
-            if lines[-1]["event"] == "status":
+            if lines[-1]["event"] == "status" and not stopped:
+                stopped = True
+                [page] = [told["message"] for told in lines if told["event"] == "dashboard"]
+                url = page.removeprefix("dashboard: ")
+                with urllib.request.urlopen(f"{url}api/snapshot", timeout=60) as answer:
+                    assert json.load(answer)["pipeline"] == "noise"
                 process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0
     names = [line["event"] for line in lines]
     assert "spark" in names, "its chatter is marked as such"
-    assert [n for n in names if n not in ("spark", "status")] == ["started", "stopping", "stopped"]
+    ours = [n for n in names if n not in ("spark", "status")]
+    assert ours == ["started", "dashboard", "stopping", "stopped"]
     kept = [e["event"] for e in events(tmp_path / "runs/noise")]
     assert kept == ["started", "stopping", "stopped"]

@@ -4,7 +4,7 @@ Level 1 walks the ruler over the classes. Level 2 is a round robin over the boxe
 at most one pass per slot and at most a quota slice of time, which grows and shrinks with what is
 needed. It estimates a box's work before it calls it, takes fewer tuples where the slice does not
 suffice for all, and begins its next slot at the first box it had no time for. After every round
-of the ruler, a class that answered slower than the next one below it costs that one a slot.
+of the ruler, a class that answered slower in it than the next one below costs that one a slot.
 """
 
 from __future__ import annotations
@@ -102,8 +102,6 @@ class AdaptiveBroadcastDisk(BasePolicy):
         """Slots as the priorities say."""
         order = self._classes.order
         self._frequencies = whole([self.view.class_priority[c] for c in order])
-        # Means run on while slots are corrected: what went wrong before is made up for.
-        self._responses.reset()
         self._build()
 
     def _build(self) -> None:
@@ -192,6 +190,9 @@ class AdaptiveBroadcastDisk(BasePolicy):
     def _round_ended(self, now_ns: int) -> None:
         self.quota.round_ended()
         self._next = 0
+        # Each look is at one round alone: a mean of all that ever was would hardly move.
+        response = self._responses.all_ns()
+        self._responses.reset()
         if self._changed:
             self._changed = False
             self._start_anew()
@@ -203,7 +204,7 @@ class AdaptiveBroadcastDisk(BasePolicy):
         frequencies = corrected(
             self._frequencies,
             [self.view.class_priority[c] for c in order],
-            [self._responses.response_ns(c) for c in order],
+            [response[c] for c in order],
         )
         if frequencies != self._frequencies:
             self._frequencies = frequencies

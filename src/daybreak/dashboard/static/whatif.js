@@ -1,6 +1,6 @@
 // What if: the recorded run replayed under other policies, the curves over each other.
 
-import { classIndex, post, run, session } from "./model.js";
+import { classIndex, post, session } from "./model.js";
 import { LineChart, classColour, logBounds, palette } from "./chart.js";
 import { h, text } from "./dom.js";
 import { count, duration, percent, ratio } from "./format.js";
@@ -60,31 +60,35 @@ async function look() {
 }
 
 function draw(result) {
-  const replays = result.runs.slice(1);
-  const style = (i) => ({ dash: i === 0 ? [] : DASHES[i % DASHES.length], width: i === 0 ? 2.5 : 1.5 });
+  // The recorded run in the colour of its class, its own policy replayed in grey, the others in
+  // colours that no class has.
+  const style = (i, own) => ({
+    dash: i === 0 ? [] : DASHES[i % DASHES.length], width: i === 0 ? 2.5 : 1.5,
+    colour: i === 0 ? own : i === 1 ? palette().muted : classColour(result.classes.length + i - 2),
+  });
   const charts = result.classes.map((cls) => {
     const canvas = h("canvas", { class: "chart" });
     const node = h("article", { class: "card" }, h("h2", {}, h("i", { class: "swatch", style: { "--cls": `var(--c${Math.max(0, classIndex(cls)) % 8})` } }), `${cls}, p95`), canvas);
     return { cls, node, chart: new LineChart(canvas, { title: `95th percentile of ${cls}, recorded and replayed`, log: true, format: duration }) };
   });
-  const key = h("p", { class: "legend muted whatif-key" }, ...result.runs.map((r, i) => h("span", {}, sample(style(i).dash, i), r.name)));
+  const key = h("p", { class: "legend muted whatif-key" }, ...result.runs.map((r, i) => h("span", {}, sample(style(i, palette().ink)), r.name)));
   const figures = [["p50", (s) => duration(s.p50_s)], ["p95", (s) => duration(s.p95_s)], ["utility", (s) => ratio(s.utility)], ["stale", (s) => percent(s.staleness)], ["results", (s) => count(s.results)]];
   const rows = result.runs.flatMap((r) => result.classes.map((cls, c) => h("tr", { class: c === 0 ? "first" : null },
     h("th", { scope: "row" }, c === 0 ? r.name : ""), h("td", {}, cls), ...figures.map(([, get]) => h("td", { class: "num" }, get(r.summary.classes[cls]))))));
   const trust = result.calibration.worst_ratio;
   results.replaceChildren(
     h("p", {}, h("strong", {}, `How far to trust it: `), trust === null ? "too few results to tell." : `replaying the recorded policy itself is off by a factor of ${trust.toFixed(2)} at most (mean, p50, p95 of each class). Smaller differences mean nothing.`),
-    ...result.caveats.map((c) => h("p", { class: "muted small" }, c)),
+    h("ul", { class: "muted small caveats" }, ...result.caveats.map((c) => h("li", {}, c))),
     key, h("div", { class: "cards" }, ...charts.map((c) => c.node)),
     h("div", { class: "card table-card" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Run"), h("th", { scope: "col" }, "Class"), ...figures.map(([label]) => h("th", { scope: "col", class: "num" }, label)))), h("tbody", {}, ...rows))));
-  shown = { key: JSON.stringify(result.runs.map((r) => r.summary)), result, charts, style, replays };
+  shown = { key: JSON.stringify(result.runs.map((r) => r.summary)), result, charts, style };
   redraw();
 }
 
-function sample(dash, i) {
+function sample({ dash, width, colour }) {
   const canvas = h("canvas", { width: 34, height: 8, class: "sample", "aria-hidden": "true" });
   const g = canvas.getContext("2d");
-  g.strokeStyle = palette().ink; g.lineWidth = i === 0 ? 2.5 : 1.5; g.setLineDash(dash);
+  g.strokeStyle = colour; g.lineWidth = width; g.setLineDash(dash);
   g.beginPath(); g.moveTo(0, 4); g.lineTo(34, 4); g.stroke();
   return canvas;
 }
@@ -94,7 +98,7 @@ function redraw() {
   const { result, charts, style } = shown;
   const bounds = logBounds(result.runs.flatMap((r) => result.classes.flatMap((c) => r.curves[c].p95_s)).filter((v) => v !== null));
   for (const { cls, chart } of charts) {
-    const series = result.runs.map((r, i) => ({ label: r.name, colour: i === 0 ? classColour(Math.max(0, classIndex(cls))) : palette().ink, values: r.curves[cls].p95_s, ...style(i) }));
+    const series = result.runs.map((r, i) => ({ label: r.name, values: r.curves[cls].p95_s, ...style(i, classColour(Math.max(0, classIndex(cls)))) }));
     chart.show(result.time_s, series, bounds, { from: result.from_s, to: result.to_s });
   }
 }

@@ -105,7 +105,10 @@ def best_of_both(context: Context) -> Outcome:
         for at, p in enumerate(POLICIES):
             x = np.arange(len(WORKLOADS)) + (at - (len(POLICIES) - 1) / 2) * width
             axes.bar(x, qos[p].mean(axis=1), width, label=p)
-        labels = [w.replace(", ", "\n").replace(" overload", "\noverload") for w in WORKLOADS]
+        labels = [
+            w.replace(",", "").replace(" boxes", "\u00a0boxes").replace(" ", "\n")
+            for w in WORKLOADS
+        ]
         axes.set_xticks(range(len(WORKLOADS)), labels, fontsize=6)
         axes.set_ylim(0.4, 1.2)
         axes.set_ylabel("average QoS")
