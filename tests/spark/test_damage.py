@@ -6,13 +6,18 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from benchmarks.soaking.fuzz import work
+from benchmarks.soaking.fuzz import answer_all, application, work
 from benchmarks.soaking.nonsense import damage
 
 from daybreak.model.errors import ConfigError, DaybreakError
 from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.deadletters import DeadLetters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SEGMENTS = 6
 
@@ -78,3 +83,21 @@ def test_a_cursor_is_given_up_with_its_range_recorded(tmp_path: Path) -> None:
     ranges = [(tuple(e["from"]), tuple(e["to"]), e["rows"]) for e in log.lost()]
     assert ranges == [((0, 0), (2, 5), 25), ((2, 5), (3, 0), 5)]
     log.close()
+
+
+def test_rows_kept_aside_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/1.parquet").write_bytes(b"no parquet")
+    with pytest.raises(ConfigError, match=r"1\.parquet: is damaged"):
+        DeadLetters(tmp_path).count("s")
+
+
+@pytest.mark.spark
+def test_a_damaged_checkpoint_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    answer_all(application(spark, tmp_path, tmp_path / "in"), run)
+    (run / "checkpoints/s/metadata").write_bytes(b"x" * 300)
+    with pytest.raises(
+        ConfigError, match=r"stream 's': Spark does not start it from .*checkpoints"
+    ):
+        answer_all(application(spark, tmp_path, tmp_path / "in"), run)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.spark.durable import file_name, make_folder, rows_kept, write_durably
 
 #: Column with the text of a record that does not fit the schema; null for all others.
 MALFORMED = "_daybreak_malformed"
@@ -74,6 +74,5 @@ class DeadLetters:
         """How many of a stream's records are kept aside, earlier runs included."""
         with self._guard:
             if stream not in self._counts:
-                files = (self._folder / file_name(stream)).glob("*.parquet")
-                self._counts[stream] = sum(pq.read_metadata(f).num_rows for f in files)
+                self._counts[stream] = rows_kept(self._folder / file_name(stream))
             return self._counts[stream]

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daybreak.model.errors import ConfigError
+
 #: Linux alone has it.
 _SYNCFS: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
@@ -100,6 +105,18 @@ def make_folder(path: Path) -> Path:
 def sync_folder(path: Path) -> None:
     """Makes the names in a folder durable; syncing a file alone does not."""
     _sync(path, os.fsync)
+
+
+def rows_kept(folder: Path) -> int:
+    """Rows of all Parquet files of a folder; ``ConfigError`` if one cannot be read."""
+    total = 0
+    for path in folder.glob("*.parquet"):
+        try:
+            total += pq.read_metadata(path).num_rows
+        except (OSError, pa.ArrowException) as error:
+            finding = f"is damaged ({str(error).splitlines()[0]})"
+            raise ConfigError(str(path), finding, "restore it, or move it away") from error
+    return total
 
 
 def file_name(name: str) -> str:

@@ -69,7 +69,14 @@ class StreamSource:
             .option("checkpointLocation", str(self._checkpoint))
             .queryName(f"daybreak-{self.name}")
         )
-        self._query = writer.start()
+        try:
+            self._query = writer.start()
+        except (PySparkException, Py4JError) as error:
+            raise ConfigError(
+                f"stream {self.name!r}",
+                f"Spark does not start it from {self._checkpoint}: {_first_line(error)}",
+                "restore the checkpoint, or choose a new run directory",
+            ) from None
 
     def stop(self) -> None:
         self._stopping.set()

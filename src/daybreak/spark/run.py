@@ -117,6 +117,8 @@ class Run:
 
     def _open(self, workers: int, seed: int, reset: tuple[str, ...], rider_bound_s: float) -> None:
         self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
+        for stream in self.prepared.streams:
+            self.dead.count(stream)  # refused now, if they cannot be read, rather than at the end
         self.log = CommitLog(self.rundir.state_db)
         self.store = SegmentStore(self.rundir, self.log)
         self._recall()

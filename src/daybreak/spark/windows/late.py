@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.spark.commitlog import Cursor
-from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.spark.durable import file_name, make_folder, rows_kept, write_durably
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import NEVER, Windowing
@@ -37,7 +37,7 @@ class LateRows:
         self._store = store
         self._queries = dict(queries)
         self._guard = threading.Lock()
-        self.counts = {name: _counted(folder / file_name(name)) for name in queries}
+        self.counts = {name: rows_kept(folder / file_name(name)) for name in queries}
         for name, windowing in queries.items():
             for stream in windowing.times:
                 for segment in store.segments(stream):
@@ -47,7 +47,7 @@ class LateRows:
     def adopt(self, name: str, windowing: Windowing | None) -> None:
         """One more query, from the next segment on."""
         if windowing is not None:
-            self.counts[name] = _counted(self.folder / file_name(name))
+            self.counts[name] = rows_kept(self.folder / file_name(name))
             self._queries = {**self._queries, name: windowing}
 
     def look(self, segment: Segment) -> None:
@@ -70,7 +70,3 @@ class LateRows:
             make_folder(path.parent)
             write_durably(path, lambda out: pq.write_table(rows, out))
             self.counts[name] += rows.num_rows
-
-
-def _counted(folder: Path) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
