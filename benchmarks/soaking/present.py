@@ -91,7 +91,7 @@ def page(merged: Outcome) -> str:
         parts.append(SECTIONS[name](found))
         parts += [f"- **wrong**: {line}" for line in found["wrong"]]
         if "note" in found:  # written by hand into soak.json
-            parts.append(f"{found['note']}\n")
+            parts.append(f"\n{found['note']}\n")
     return "\n".join(parts) + "\n"
 
 

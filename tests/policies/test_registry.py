@@ -53,3 +53,8 @@ def test_a_third_party_that_cannot_be_used_is_named(
 def _offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     entry = EntryPoint(name="their-policy", value=value, group=registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+
+
+def test_a_parameter_that_is_called_name_is_refused_like_any_other() -> None:
+    with pytest.raises(ConfigError, match="unknown key 'name'"):
+        make_policy_with("stride", **{"name": "x"})
