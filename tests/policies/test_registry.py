@@ -57,4 +57,4 @@ def _offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 def test_a_parameter_that_is_called_name_is_refused_like_any_other() -> None:
     with pytest.raises(ConfigError, match="unknown key 'name'"):
-        make_policy_with("stride", **{"name": "x"})
+        make_policy_with("stride", name="x")
