@@ -18,6 +18,7 @@ from daybreak.dashboard.server import Dashboard
 from daybreak.dashboard.source import RunFolder
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.snapshot import JobRow
 from daybreak.spark.app import App
 from daybreak.spark.commands import handle
 from daybreak.spark.run import Run
@@ -129,32 +130,40 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     run, page = theatre.run, theatre.open()
     high, low = page.locator("[data-class=high]"), page.locator("[data-class=low]")
     expect(low.locator(".figures div:last-child dd")).to_have_text("0")
+    before = run.history.jobs[-1].seq if run.history.jobs else -1
     theatre.feed(4000)
     expect(low.locator(".figures div:last-child dd")).not_to_have_text("0")
     expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s")
 
     names = {q.name: q.number for q in run.snapshot().queries}
 
-    def ran(cls: str, since_s: float = 0.0) -> list[bool]:
-        """Of the last twenty jobs, or the first twenty after an instant: which were of a class."""
+    def ran(cls: str, wanted: Callable[[JobRow], bool]) -> list[bool]:
+        """Of the first twenty jobs that are wanted: which were of a class."""
         ours = {n for q, n in names.items() if (q == "alarm") == (cls == "high")}
-        jobs = [j for j in run.history.jobs if j.begin_s >= since_s]
-        return [j.queries[0] in ours for j in (jobs[:20] if since_s else jobs[-20:])]
+        return [j.queries[0] in ours for j in run.history.jobs if wanted(j)][:20]
 
-    until(lambda: len(run.history.jobs) >= 20)
-    assert sum(ran("high")) >= 15, "60 to 1 in favour of the high class"
+    def fed(job: JobRow) -> bool:
+        return job.seq > before
+
+    until(lambda: len(ran("high", fed)) == 20)
+    assert sum(ran("high", fed)) >= 15, "60 to 1 in favour of the high class"
 
     low.get_by_role("button", name="Change the priority of class low").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Now 10")
     dialog.get_by_label("New priority").fill("36000")
+    theatre.feed(8000)  # so that both classes have work when the change comes
     dialog.get_by_role("button", name="Change priority").click()
     expect(dialog).to_be_hidden()
     expect(page.locator("#toasts")).to_contain_text("class low: priority 10 → 36000")
     expect(low.get_by_role("button", name="priority")).to_have_text("priority 36000")
     changed_s = float(str(run.changes[-1]["at_s"]))
-    until(lambda: len(ran("low", changed_s)) == 20)
-    assert sum(ran("low", changed_s)) >= 15, "60 to 1 the other way round, from the next schedule"
+
+    def later(job: JobRow) -> bool:
+        return job.begin_s >= changed_s
+
+    until(lambda: len(ran("low", later)) == 20)
+    assert sum(ran("low", later)) >= 15, "60 to 1 the other way round, from the next schedule"
 
     page.get_by_role("link", name="Changes").click()
     line = page.locator("[data-view=changes] tbody tr").first

@@ -76,7 +76,7 @@ def test_a_run_tells_what_happened_to_it(
 ) -> None:
     monkeypatch.setattr("daybreak.spark.shedding.Shedder", lambda *_view, **_spared: Bursts())
     folder, well = tmp_path / "told", [True]  # it is called once to be checked
-    with started(spark, folder, well):
+    with started(spark, folder, well) as run:
         well[0] = False
         parked = awaited(folder, "parked")
         assert (parked["query"], parked["class"], parked["level"]) == ("bad", "high", "error")
@@ -89,6 +89,10 @@ def test_a_run_tells_what_happened_to_it(
         query = {"name": "more", "sql": "SELECT * FROM readings", "class": "high",
                  "weight": 1.0, "qos": None, "sink": {"format": "console", "path": None},
                  "on_full": None}  # fmt: skip
+        until = time.monotonic() + 60
+        while not run.rates.per_s("readings"):  # what one more query costs is not known before
+            assert time.monotonic() < until
+            time.sleep(0.02)
         with pytest.raises(ConfigError, match="is not admitted"):
             call(folder, "register", {"query": query})
         with pytest.raises(ConfigError, match="priority -1"):
