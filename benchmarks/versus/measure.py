@@ -111,12 +111,18 @@ def measure(task: Task, timing: Timing) -> Result:
 
 
 def wait_for_all(child: Child, feeder: Feeder, delivered: Delivered, seconds: float) -> None:
-    """Until all that was fed has arrived, at most so long."""
+    """Until all that was fed has arrived, at most so long.
+
+    To look takes a while where there are ten thousands of files, so the last look begins after
+    that time: what came during the one before is seen.
+    """
     wanted = sum(len(feeder.wanted(query).ids) for query in feeder.queries)
     until = time.monotonic() + seconds
-    while delivered.look() < wanted and time.monotonic() < until:
+    is_last = False
+    while delivered.look() < wanted and not is_last:
         child.check()
         time.sleep(0.2)
+        is_last = time.monotonic() >= until
 
 
 class Child:
