@@ -263,5 +263,10 @@ def test_no_request_does_harm(spark: SparkSession, tmp_path: Path) -> None:
                     call(run.rundir.root, name, dict.fromkeys(command.needs, value))
             with pytest.raises(ConfigError):
                 call(run.rundir.root, name, {"unheard": 1})
+        for value in (float("nan"), float("inf"), -(10**400)):
+            with pytest.raises(ConfigError, match="give a number"):
+                call(run.rundir.root, "snapshot", {"jobs_after": value})
+            with pytest.raises(ConfigError, match="give a number"):
+                call(run.rundir.root, "set-query", {"query": "a", "subscribers": value})
         run.drain()
         assert readings(run, "a") == list(range(50))

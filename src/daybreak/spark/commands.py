@@ -112,6 +112,8 @@ def set_policy(run: Run, values: Values) -> dict[str, Any]:
     return {"policy": run.policy.name, "parameters": dict(run.policy.settings())}
 
 
+#: No number that anything here may be lies beyond.
+MOST = 1e18
 AFTER = ("jobs_after", "points_after", "changes_after")
 COMMANDS: Mapping[str, Command] = {
     "queries": Command(queries),
@@ -171,6 +173,7 @@ def _flag(values: Values, key: str) -> bool:
 
 def _number(values: Values, key: str) -> float:
     found = values[key]
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise ConfigError(key, f"is {found!r}", "give a number")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    if not is_number or not abs(found) <= MOST:  # nor NaN
+        raise ConfigError(key, f"is {found!r}"[:80], "give a number")
     return float(found)

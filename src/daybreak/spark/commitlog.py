@@ -149,6 +149,7 @@ class CommitLog:
     ) -> None:
         """``boot`` tells one start of the machine from another; left out: as the kernel says."""
         self._clock_ns = clock_ns
+        self._path = path
         self._guard = threading.RLock()
         self._jobs = 0
         #: Jobs that ended without a commit, and may have staged something.
@@ -157,16 +158,12 @@ class CommitLog:
         self._db.text_factory = lambda text: text.decode(errors="replace")
         try:
             self._open(boot or boot_id())
-        except sqlite3.OperationalError:
+        except (sqlite3.OperationalError, ConfigError):
             self._db.close()
             raise  # a full disk, perhaps: nothing is wrong with the file
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._db.close()
-            raise ConfigError(
-                str(path),
-                f"is no commit log of Daybreak's, or is damaged ({error})",
-                "restore it, or choose a new run directory",
-            ) from error
+            raise self._damaged(error) from error
 
     def _open(self, boot: str | None) -> None:
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -486,12 +483,29 @@ class CommitLog:
                 raise
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._guard:
+        with self._reading():
             return self._db.execute(sql, values).fetchall()
 
     def _row(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        with self._guard:
+        with self._reading():
             return self._db.execute(sql, values).fetchone()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._guard:
+            try:
+                yield
+            except sqlite3.DatabaseError as error:
+                if type(error) is sqlite3.DatabaseError:  # what the check at the start did not see
+                    raise self._damaged(error) from error
+                raise
+
+    def _damaged(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            str(self._path),
+            f"is no commit log of Daybreak's, or is damaged ({error})",
+            "restore it, or choose a new run directory",
+        )
 
 
 _SEGMENT_COLUMNS = tuple(SegmentRow.__dataclass_fields__)
