@@ -11,7 +11,7 @@ export function show(section) {
   if (!body) {
     body = h("tbody");
     none = h("p", { class: "muted" }, "Nothing was changed since the run began.");
-    section.replaceChildren(h("p", { class: "legend muted" }, "Kept in the run's record: record/changes.jsonl."), none,
+    section.replaceChildren(h("p", { class: "legend muted" }, "Kept in the run's event log, events.jsonl, and in its report."), none,
       h("div", { class: "card table-card" }, h("table", { class: "plain" },
         h("thead", {}, h("tr", {}, ...["When", "Who", "What", "Subject", "Was", "Is"].map((t) => h("th", { scope: "col" }, t)))), body)));
   }
