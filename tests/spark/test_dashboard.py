@@ -16,9 +16,11 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 
 from daybreak.dashboard.server import Dashboard
 from daybreak.dashboard.source import RunFolder
+from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.snapshot import JobRow
+from daybreak.simulation.recorded import Record
 from daybreak.spark.app import App
 from daybreak.spark.commands import handle
 from daybreak.spark.run import Run
@@ -108,6 +110,13 @@ def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.02)
+
+
+def recorded_arrivals(run: Run) -> int:
+    try:
+        return len(Record.load(run.rundir.root).at_ns)
+    except ConfigError:
+        return 0  # nothing is recorded yet
 
 
 def listen_for_alerts(page: Page) -> list[str]:
@@ -327,10 +336,10 @@ def test_network_and_schedule_show_what_ran_together(theatre: Theatre) -> None:
 def test_what_if_lays_curves_over_each_other(theatre: Theatre) -> None:
     page = theatre.open("whatif")
     page.get_by_label("Policies to replay under").select_option(["fcfs", "stride"])
-    replay = page.get_by_role("button", name="Replay")
+    theatre.feed(100)
     # What a run does reaches its record after ten seconds.
-    until((theatre.run.rundir.record / "report.json").exists)
-    replay.click()
+    until(lambda: recorded_arrivals(theatre.run) > 0)
+    page.get_by_role("button", name="Replay").click()
     expect(page.locator("[data-view=whatif] canvas.chart")).to_have_count(2)
     shown = page.locator("[data-view=whatif]")
     for said in ("How far to trust it", "recorded", "fcfs, replayed", "stride, replayed"):

@@ -71,5 +71,7 @@ def test_a_run_that_goes_on_is_replayed_as_far_as_it_is_recorded(
 def _tried(folder: Path) -> WhatIf | None:
     try:
         return what_if(folder, [Wanted("fcfs")])
-    except ConfigError:  # nothing is written yet
+    except ConfigError as error:
+        # Nothing is written yet; but never is there a head without its series.
+        assert "has recorded n" in str(error)
         return None

@@ -38,6 +38,11 @@ class Parts:
         """Hands over one part of each series, an Arrow table by the series' name."""
         self._waiting.append(tables)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._waiting)
+
     def write(self) -> None:
         """Writes what waits; what cannot be written waits on."""
         while self._waiting:

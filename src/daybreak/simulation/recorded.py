@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from daybreak.simulation.jobcosts import Job
 
 #: A running run puts parts of its record together now and then, and a reader may come in between.
 TRIES = 3
+PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Record:
                 str(folder), "has recorded nothing yet", "wait some ten seconds, and try again"
             )
         for left in reversed(range(TRIES)):
+            if left < TRIES - 1:
+                time.sleep(PAUSE_S)
             try:
                 return cls._read(record)
             except (OSError, ValueError, KeyError) as error:

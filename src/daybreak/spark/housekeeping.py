@@ -101,6 +101,7 @@ class Housekeeping:
         self._run = run
         self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
         self._taken_s = time.monotonic()
+        self._unwritten = False
         self.shedding: Shedding | None = None
         #: What the loop's thread could not do lately, and why.
         self.troubles: dict[str, str] = {}
@@ -112,7 +113,7 @@ class Housekeeping:
             [
                 (0.2, self._run.sources.tend),
                 (0.5, self._measure),
-                (PART_S, self._write_record),
+                (1.0, self._write_record),
                 (10.0, self._prune),
             ],
         ]
@@ -222,8 +223,12 @@ class Housekeeping:
         self._run.rates.note(self._run.executor.books.arrived_rows)
 
     def _write_record(self) -> None:
-        self.parts.write()
-        self._run.head().save_head(self._run.rundir.record)
+        """What was taken, and then the head: without its series it could not be read."""
+        self._unwritten = self._unwritten or self.parts.waiting
+        if self._unwritten:
+            self.parts.write()
+            self._run.head().save_head(self._run.rundir.record)
+            self._unwritten = False
 
     def _prune(self) -> None:
         """Forgets commits that are over and done with, and what never came to a commit."""

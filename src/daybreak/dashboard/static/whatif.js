@@ -9,7 +9,7 @@ const DASHES = [[6, 4], [2, 3], [10, 3, 2, 3], [1, 2]];
 let form, list, go, progress, said, results;
 let shown = null;
 let known = "";
-let asking = false;
+let timer;
 
 function build(section) {
   list = h("select", { multiple: true, size: 6, "aria-label": "Policies to replay under, up to four" });
@@ -42,7 +42,7 @@ function follow(status) {
   if (running) {
     progress.value = status.done ?? 0;
     text(said, `replaying under ${status.policies.join(", ")}`);
-    setTimeout(look, 500);
+    lookIn(500);
   } else if (status.state === "failed") text(said, status.error);
   else if (status.state === "ended" && shown?.key !== JSON.stringify(status.result.runs.map((r) => r.summary))) {
     text(said, "");
@@ -50,13 +50,17 @@ function follow(status) {
   }
 }
 
+function lookIn(ms) {
+  clearTimeout(timer);
+  timer = setTimeout(look, ms);
+}
+
 async function look() {
-  if (asking) return;
-  asking = true;
   try {
     const answer = await fetch("/api/whatif");
-    if (answer.ok) follow(await answer.json());
-  } finally { asking = false; }
+    if (!answer.ok) throw new Error(answer.statusText);
+    follow(await answer.json());
+  } catch { lookIn(2000); } // the server may be starting anew
 }
 
 function draw(result) {
