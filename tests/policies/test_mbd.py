@@ -54,6 +54,7 @@ def test_priorities_follow_class_and_share_of_cost() -> None:
 def test_costs_not_known_yet_count_as_usual() -> None:
     assert query_priorities([0, 0], [0, 1], [30, 10]) == [3.0, 1.0]
     assert query_priorities([4, 0], [0, 0], [30]) == [1.0, 1.0]
+    assert query_priorities([1, 1000], [0, 0], [30], 255) == [1.0, 255.0]
 
 
 def test_ceilings_give_the_slots_and_fractions_the_chance_of_the_first() -> None:

@@ -61,7 +61,7 @@ def test_segments_are_found_by_place_and_by_batch(log: CommitLog) -> None:
     assert [(s.stream, s.seq) for s in log.segments()] == [("q", 0), ("r", 0), ("r", 1), ("r", 2)]
     assert log.find_batch("r", "c", 8) == segment("r", 1, batch_id=8)
     assert log.find_batch("r", "other", 8) is None
-    assert [s.seq for s in log.forget_segments("r", 2)] == [0, 1]
+    log.forget_segments("r", 2)
     assert [s.seq for s in log.segments("r")] == [2]
     with pytest.raises(sqlite3.IntegrityError):
         log.add_segment(segment("r", 3, batch_id=9))

@@ -28,13 +28,16 @@ from daybreak.policies.correction import (
 )
 from daybreak.policies.inversion import MODULES
 from daybreak.policies.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
-from daybreak.policies.ruler import whole
+from daybreak.policies.ruler import LARGEST, whole
 from daybreak.policies.sharing import MergedQueries, query_costs_ns
 
 ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]
 #: Costs that were not declared are followed when one changes by this factor.
 LEARNED = 2.0
+#: Slots of a query in a round, at most, where costs are learned: they are not known well enough to
+#: tell queries further apart, and the schedule is built anew while they change.
+MOST_SLOTS = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +157,8 @@ class MulticoreBroadcastDisks(BasePolicy):
         by_class = [0.0] * len(self._order)
         for place, c in enumerate(self._order):
             by_class[c] = float(self.frequencies[place])
-        of_queries = query_priorities(self.shares(), self._class, by_class)
+        most = LARGEST if self._declared else MOST_SLOTS
+        of_queries = query_priorities(self.shares(), self._class, by_class, most)
         # Sharing queries merge, and their priorities add up.
         priorities = [sum(of_queries[q] for q in qs) for qs in self._units.queries]
         self.schedule: MbdSchedule = mbd_schedule(priorities)

@@ -30,11 +30,15 @@ class MbdSchedule:
 
 
 def query_priorities(
-    costs_ns: Sequence[float], classes: Sequence[int], frequencies: Sequence[float]
+    costs_ns: Sequence[float],
+    classes: Sequence[int],
+    frequencies: Sequence[float],
+    largest: int = LARGEST,
 ) -> list[float]:
     """Pr_i = Pr_class x cost_i / cost_class x multiplier, by query.
 
-    A query whose cost is not known yet counts as the mean of those that are.
+    A query whose cost is not known yet counts as the mean of those that are; none counts as
+    cheaper than gives the dearest a priority of ``largest``.
     """
     known = [c for c in costs_ns if c > 0]
     usual = sum(known) / len(known) if known else 1.0
@@ -45,8 +49,7 @@ def query_priorities(
     raw = [
         frequencies[cls] * cost / of_class[cls] for cost, cls in zip(costs, classes, strict=True)
     ]
-    # Queries so cheap beside others that the round would not end count as the cheapest possible.
-    least = max(min(raw), max(raw) / LARGEST)
+    least = max(min(raw), max(raw) / largest)
     return [max(1.0, r / least) for r in raw]
 
 

@@ -257,14 +257,12 @@ class CommitLog:
         )
         return None if row is None else _segment(row)
 
-    def forget_segments(self, stream: str, below_seq: int) -> list[SegmentRow]:
-        """Takes segments off the log and gives them back, for their files to be removed."""
+    def forget_segments(self, stream: str, below_seq: int) -> None:
+        """Takes segments off the log; their files may be removed then."""
         with self._transaction():
-            gone = [s for s in self.segments(stream) if s.seq < below_seq]
             self._db.execute(
                 "DELETE FROM segments WHERE stream = ? AND seq < ?", (stream, below_seq)
             )
-        return gone
 
     # Queries and their cursors
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: What was recorded goes to disk this often.
 PART_S = 10.0
+#: How often segments that all have read are removed.
+LOOK_S = 0.5
 #: Commits are remembered for so long after they were delivered.
 COMMITS_KEPT_NS = 60 * 10**9
 
@@ -101,6 +103,7 @@ class Housekeeping:
         self._run = run
         self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
         self._taken_s = time.monotonic()
+        self._looked_s = 0.0
         self._unwritten = False
         self.shedding: Shedding | None = None
         #: What the loop's thread could not do lately, and why.
@@ -123,7 +126,8 @@ class Housekeeping:
     def tidy(self, loop: Loop) -> None:
         """Removes segments that every query has passed, and makes room if the log is full."""
         with self._forgiving("tidy"):
-            self._make_room(loop)
+            if self._room_is_due():
+                self._make_room(loop)
             if self.shedding is not None:
                 self.shedding.tidy(loop)
             for tick in self._run.time.silences(time.time_ns()):
@@ -140,7 +144,15 @@ class Housekeeping:
         except (sqlite3.OperationalError, OSError) as error:
             self.troubles[what] = said(error)
 
+    def _room_is_due(self) -> bool:
+        """Now and then; at once where sources wait for it, or soon would."""
+        run = self._run
+        if run.room.full or run.store.held_bytes() > run.limits.log_max_bytes:
+            return True
+        return time.monotonic() >= self._looked_s + LOOK_S
+
     def _make_room(self, loop: Loop) -> None:
+        self._looked_s = time.monotonic()
         run, most = self._run, self._run.limits.log_max_bytes
         self.remove_passed()
         over = unread_bytes(run) - most

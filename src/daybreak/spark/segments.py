@@ -242,13 +242,14 @@ class SegmentStore:
 
         The newest always stays: its batch may still come again, and must find it.
         """
+        kept = self.segments(stream)
+        below = min(cursor.seq, kept[-1].seq) if kept else 0
+        gone = [s for s in kept if s.seq < below]
+        if not gone:
+            return []
+        self._log.forget_segments(stream, below)
         with self._guard:
-            kept = self._streams.get(stream, [])
-            if not kept:
-                return []
-            below = min(cursor.seq, kept[-1].seq)
-            gone = self._log.forget_segments(stream, below)
-            self._streams[stream] = [s for s in kept if s.seq >= below]
+            self._streams[stream] = [s for s in self._streams[stream] if s.seq >= below]
             for segment in gone:
                 self._tables.drop(segment)
         for segment in filter(lambda s: s.file, gone):
