@@ -31,10 +31,25 @@ TOGETHER = [
     "SELECT reading FROM readings WHERE false",
     "SELECT date_trunc('hour', at) AS hour FROM readings WHERE temperature BETWEEN 5 AND 9",
 ]
+#: What queries read, and a column that the stream does not have.
+SOURCES = {
+    "readings JOIN districts USING (district)": "name",
+    "readings r LEFT JOIN districts d ON r.district = d.district AND d.name <> 'd  3'": "d.name",
+    "districts d JOIN readings r ON d.district = r.district JOIN districts e ON true": "e.name",
+    "readings NATURAL JOIN districts": "districts.name",
+    "readings, districts LATERAL VIEW explode(array(1, 2)) t AS part": "part",
+    "(SELECT *, wind * 2 AS twice FROM readings WHERE wind > 3) AS fast": "fast.twice",
+    "readings LEFT ANTI JOIN districts USING (district)": "length(station)",
+}
+OVER_A_SOURCE = [
+    "SELECT reading, {other} AS other FROM {source}",
+    "SELECT reading, station FROM {source} WHERE temperature > 20",
+    "SELECT reading, 100 / (wind - 7) AS risky, upper({other}) AS s FROM {source} WHERE wind <> 7",
+    "SELECT\n{other} AS `odd name`, at FROM\n{source}\nWHERE reading % 7 = 3 AND 'r.x' <> 'y'",
+]
 ALONE = [
     "SELECT at + INTERVAL 5 MINUTES AS later FROM readings",
-    "SELECT reading FROM (SELECT * FROM readings WHERE wind > 3) WHERE temperature > 3",
-    "SELECT reading, part FROM readings LATERAL VIEW explode(array(1, 2)) t AS part",
+    "SELECT reading, (SELECT max(district) FROM districts) AS most FROM readings",
     "SELECT reading FROM readings UNION ALL SELECT reading FROM readings WHERE wind > 3",
 ]
 
@@ -45,7 +60,45 @@ def checker(spark: SparkSession) -> Checker:
 
     schema = StructType.fromDDL(KINDS["stations"].schema)
     assert isinstance(schema, StructType)
+    _districts(spark)
     return Checker(spark, {"readings": schema})
+
+
+def _districts(session: SparkSession) -> None:
+    named = [(i % 40, f"d  {i}") for i in range(50)]
+    frame = session.createDataFrame(named, "district INT, name STRING")
+    frame.createOrReplaceTempView("districts")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("source", SOURCES)
+def test_queries_over_one_join_give_the_rows_they_give_alone(
+    spark: SparkSession, checker: Checker, source: str
+) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    session = spark.newSession()
+    data: Any = READINGS
+    session.createDataFrame(data).createOrReplaceTempView("readings")
+    _districts(session)
+    texts = [sql.format(source=source, other=SOURCES[source]) for sql in OVER_A_SOURCE]
+    checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(texts)]
+    assert len({c.kin for c in checked}) == 1
+    parts = [c.parts for c in checked if c.parts is not None]
+    assert [p.source for p in parts] == [source] * len(texts)
+    schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
+    for some in (range(len(parts)), range(1, len(parts))):
+        composite = Composite([parts[i] for i in some])
+        result = session.sql(composite.sql).toArrow()
+        cut = composite.cut(result, {at: schemas[i] for at, i in enumerate(some)})
+        for i, table in zip(some, cut, strict=True):
+            alone = session.sql(texts[i]).toArrow().cast(schemas[i])
+            assert _sorted(table) == _sorted(alone), texts[i]
+            assert table.num_rows or "ANTI" in source
+
+
+def _sorted(table: Any) -> list[str]:
+    return sorted(map(str, table.to_pylist()))
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -33,6 +34,8 @@ SQL = {
     "SELECT reading, 'b' AS src FROM others WHERE district = 2",
     "static": "SELECT r.reading, d.name FROM readings r JOIN districts d "
     "ON r.district = d.district WHERE r.temperature > 25",
+    "static_too": "SELECT reading, concat(name, station) AS both, 100 / (wind - 7) AS risky "
+    "FROM readings r JOIN districts d ON r.district = d.district WHERE wind <> 7",
     "exploded": "SELECT reading, part FROM readings LATERAL VIEW explode(array(1, wind)) t AS part "
     "WHERE district = 3",
     "everything": "SELECT * FROM readings",
@@ -121,7 +124,9 @@ def test_every_query_gives_the_rows_of_the_batch(
     with app.run(chosen, run_dir=tmp_path / "run", rider_bound_s=rider_bound_s) as run:
         run.drain()
     jobs = pq.read_table(tmp_path / "run/record/jobs.parquet")
-    assert (max(jobs["together"].to_pylist()) > 1) == (rider_bound_s > 0)
+    for kind in (("filter", "expressions", "everything", "all_others"), ("static", "static_too")):
+        mine = jobs.filter(pc.field("query").isin(kind))
+        assert (max(mine["together"].to_pylist()) > 1) == (rider_bound_s > 0), kind
     for everything in ("everything", "all_others"):
         table = run.rows(everything)
         assert table is not None

@@ -1,10 +1,10 @@
 """Who runs along: queries that join the job of the one a policy asked for. The same on Spark and
 where a run is replayed.
 
-Queries of one class over one stream that are filters, or aggregates over the same windows and
-keys, and at the same place of the stream, run as one job. Riders join while the delay they add
-to the query that was asked is expected to stay within a stated bound, or below what that query
-costs by itself if that is more.
+Queries of one class over one stream that are filters, joins with the same static tables, or
+aggregates over the same windows and keys, and at the same place of the stream, run as one job.
+Riders join while the delay they add to the query that was asked is expected to stay within a
+stated bound, or below what that query costs by itself if that is more.
 
 What Spark compiles is the *cell*: all filters of the class over the stream, whoever of them runs.
 Who is at the same place changes from job to job, and a changing text would be compiled again and
@@ -43,6 +43,8 @@ class Costs:
     _PRIOR_NS = np.array([50e6, 5e3, 1e6, 100.0])
     _TYPICAL = np.array([1.0, 1000.0, 10.0, 10_000.0])
     _PRIOR_JOBS = 1.0
+    #: Nothing is free: jobs that are all alike may leave next to nothing for one of the figures.
+    _LEAST_NS = _PRIOR_NS / 100
 
     def __init__(self) -> None:
         typical = self._TYPICAL / (self._PRIOR_NS @ self._TYPICAL)
@@ -61,7 +63,7 @@ class Costs:
         scale = self._TYPICAL  # the columns differ by ten orders of magnitude
         gram = (self._prior + self._gram) * np.outer(scale, scale)
         scaled = np.linalg.solve(gram, (self._prior @ self._PRIOR_NS + self._moment) * scale)
-        self._figures = np.maximum(scaled * scale, 0.0)
+        self._figures = np.maximum(scaled * scale, self._LEAST_NS)
 
     def margin_ns(self, tuples: int) -> float:
         """What one more query adds to a job on so many tuples."""
@@ -88,14 +90,15 @@ class Costs:
 class _Line:
     """What jobs of one cell cost: fixed + each x n, by least squares over recent jobs.
 
-    Jobs that are all of one length cannot tell the two apart: then nothing is fixed.
+    Jobs that are all of one length cannot tell the two apart: then ``least_fixed_ns`` is nothing,
+    and ``least_each_ns`` is. Where lengths differ, the figures agree.
     """
 
     _RIDGE = 1e-3
 
     def __init__(self) -> None:
         self._ones = self._cross = self._squares = self._y_one = self._y_n = 0.0
-        self.fixed_ns = self.each_ns = 0.0
+        self.least_fixed_ns = self.most_fixed_ns = self.least_each_ns = 0.0
 
     def learn(self, tuples: int, cost_ns: int) -> None:
         one, n = 1.0 / max(1, cost_ns), tuples / max(1, cost_ns)  # relative errors, as in Costs
@@ -104,18 +107,26 @@ class _Line:
         self._squares = MEMORY * self._squares + n * n
         self._y_one = MEMORY * self._y_one + one
         self._y_n = MEMORY * self._y_n + n
-        ones = self._ones * (1 + self._RIDGE)
-        determinant = ones * self._squares - self._cross**2
-        fixed = (self._squares * self._y_one - self._cross * self._y_n) / determinant
-        self.fixed_ns = min(max(fixed, 0.0), self._y_one / self._ones)
-        self.each_ns = max(self._y_n - self.fixed_ns * self._cross, 0.0) / self._squares
+        self.least_fixed_ns = self._fixed_ns(1 + self._RIDGE, 1.0)
+        self.most_fixed_ns = self._fixed_ns(1.0, 1 + self._RIDGE)
+        rest = max(self._y_n - self.most_fixed_ns * self._cross, 0.0)
+        self.least_each_ns = rest / self._squares
+
+    def _fixed_ns(self, damp_fixed: float, damp_each: float) -> float:
+        """The fixed part; where nothing is known, the figure that is damped is nothing."""
+        ones, squares = self._ones * damp_fixed, self._squares * damp_each
+        determinant = ones * squares - self._cross**2
+        fixed = (squares * self._y_one - self._cross * self._y_n) / determinant
+        return min(max(fixed, 0.0), self._y_one / self._ones)
 
 
 class Trains:
     """The longest train of each cell whose job stays within the bound: doubled, halved.
 
     Where it takes more than half the bound to start a job at all, the bound is twice that:
-    shorter trains would be more of them, each hardly any faster.
+    shorter trains would be more of them, each hardly any faster. What is not known is tried:
+    trains are halved unless it is sure that this does not help, and doubled unless it is sure
+    that this takes too long. Once tried, it is known for some dozens of jobs.
     """
 
     def __init__(self) -> None:
@@ -128,10 +139,11 @@ class Trains:
     def learn(self, cell: int, tuples: int, cost_ns: int) -> None:
         line = self._lines.setdefault(cell, _Line())
         line.learn(tuples, cost_ns)
-        most, bound_ns = self.most(cell), max(JOB_BOUND_NS, 2 * line.fixed_ns)
-        if cost_ns > bound_ns:
-            self._most[cell] = max(LEAST_TRAIN, min(most, tuples) // 2)
-        elif tuples >= most and cost_ns + line.each_ns * tuples < bound_ns:
+        most = self.most(cell)
+        shorter, twice_ns = min(most, tuples) // 2, cost_ns + line.least_each_ns * tuples
+        if cost_ns > max(JOB_BOUND_NS, 2 * line.least_fixed_ns) and shorter >= LEAST_TRAIN:
+            self._most[cell] = shorter
+        elif tuples >= most and twice_ns < max(JOB_BOUND_NS, 2 * line.most_fixed_ns):
             self._most[cell] = most * 2
 
 
@@ -160,8 +172,8 @@ class Compositor:
 
         ``windows``: whether it answers windows, and so has jobs of another kind.
         """
-        #: Of filters and all that runs alone, and of queries over windows.
-        self.costs, self._window_costs = Costs(), Costs()
+        #: What jobs cost, by what their queries have in common.
+        self._costs: dict[str | None, Costs] = {}
         self.trains = Trains()
         #: Boxes that have to run by themselves: a group with them failed.
         self.alone: set[int] = set()
@@ -208,7 +220,11 @@ class Compositor:
 
     def costs_of(self, box: int) -> Costs:
         """What is known of jobs such as this box's."""
-        return self._window_costs if self._windows(box) else self.costs
+        return self.costs(self._kin_of(box))
+
+    def costs(self, kin: str | None) -> Costs:
+        """The same by what queries have in common; None of those that run alone."""
+        return self._costs.setdefault(kin, Costs())
 
     def cell(self, asked: int) -> list[int]:
         """The queries that may run along with this one and itself, in a fixed order."""

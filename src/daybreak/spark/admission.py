@@ -41,22 +41,23 @@ def admit(run: Run, runnable: Runnable, cls: str) -> Verdict:
 
 def class_loads(run: Run) -> dict[str, float]:
     """The share of the workers' time that each class asks for at the stated pace."""
-    network, costs = run.prepared.network, run.executor.compositor.costs
+    network, compositor = run.prepared.network, run.executor.compositor
     loads = {c.name: 0.0 for c in network.classes}
-    groups: dict[tuple[str, str], int] = {}
+    groups: dict[tuple[str, str, str], int] = {}
     for q, query in enumerate(run.executor.queries):
         if run.executor.standings[q].held:
             continue
         cls = network.classes[run.state.query_class[q]].name
-        if query.checked.parts is not None:
-            key = (cls, query.checked.parts.stream)
+        if (parts := query.checked.parts) is not None:
+            key = (cls, parts.kin, parts.stream)
             groups[key] = groups.get(key, 0) + 1
         else:
             tuples = sum(_rows_per_pace(run, s) for s in query.checked.reads)
             measured_ns = run.state.cost_ns[q] * tuples if run.state.calls[q] else 0.0
-            loads[cls] += _share(run, max(measured_ns, costs.solo_ns(0)) if tuples else 0.0)
-    for (cls, stream), members in groups.items():
-        tuples = _rows_per_pace(run, stream)
+            least_ns = compositor.costs_of(q).solo_ns(0)
+            loads[cls] += _share(run, max(measured_ns, least_ns) if tuples else 0.0)
+    for (cls, kin, stream), members in groups.items():
+        tuples, costs = _rows_per_pace(run, stream), compositor.costs(kin)
         if tuples:
             job_ns = costs.solo_ns(tuples) + (members - 1) * costs.margin_ns(tuples)
             loads[cls] += _share(run, job_ns)
@@ -65,7 +66,8 @@ def class_loads(run: Run) -> dict[str, float]:
 
 def added_load(run: Run, runnable: Runnable, cls: str) -> float:
     """What one more query asks for: a margin if it can ride along, else jobs of its own."""
-    costs, parts = run.executor.compositor.costs, runnable.checked.parts
+    parts = runnable.checked.parts
+    costs = run.executor.compositor.costs(runnable.checked.kin)
     tuples = sum(_rows_per_pace(run, s) for s in runnable.checked.reads)
     if not tuples:
         return 0.0
@@ -74,7 +76,7 @@ def added_load(run: Run, runnable: Runnable, cls: str) -> float:
     index = run.prepared.network.class_index[cls]
     company = any(
         q.checked.parts is not None
-        and q.checked.parts.stream == parts.stream
+        and q.checked.parts.kin == parts.kin
         and run.state.query_class[b] == index
         and not run.executor.standings[b].held
         for b, q in enumerate(run.executor.queries)
@@ -100,7 +102,7 @@ def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
     took_ns = _timed_ns(run, runnable, tables)
-    fixed_ns = min(run.executor.compositor.costs.solo_ns(0), took_ns)
+    fixed_ns = min(run.executor.compositor.costs(runnable.checked.kin).solo_ns(0), took_ns)
     rows: int = max(1, sum(t.num_rows for t in tables.values()))
     return fixed_ns + (took_ns - fixed_ns) / rows * tuples
 

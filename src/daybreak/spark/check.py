@@ -26,6 +26,7 @@ from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, parse_plan, shape_of
 from daybreak.spark.composite import Parts, quoted, take_apart
+from daybreak.spark.fromclause import from_clause
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.windows.check import windowing_of
@@ -60,7 +61,7 @@ class CheckedQuery:
     kind: Kind
     #: Its text without a closing semicolon, fit to be put in parentheses on lines of its own.
     sql: str | None = None
-    #: For a filter that can run together with others.
+    #: For a filter, or a join with static tables, that can run together with others.
     parts: Parts | None = None
     #: For a query over windows.
     windowing: Windowing | None = None
@@ -73,7 +74,7 @@ class CheckedQuery:
     def kin(self) -> str | None:
         """What queries that can run as one job have in common; None for one that runs alone."""
         if self.parts is not None:
-            return self.parts.stream
+            return self.parts.kin
         if self.aggregate is None:
             return None
         return self.aggregate.kin + (" from panes" if self.panes is not None else "")
@@ -156,12 +157,15 @@ class Checker:
             )  # fmt: skip
         kind: Kind = "filter" if shape.is_filter else "stateless"
         reads = tuple(sorted(shape.reads))
-        parts = self._parts(plan, reads[0]) if shape.is_filter else None
+        parts = None
+        if len(reads) == 1 and not inner:
+            parts = self._parts(plan, reads[0]) if shape.is_filter else None
+            parts = parts or self._parts(plan, reads[0], from_clause(text, parsed))
         return CheckedQuery(name, reads, frame.schema, kind, text, parts)
 
-    def _parts(self, plan: Any, stream: str) -> Parts | None:
+    def _parts(self, plan: Any, stream: str, source: str | None = None) -> Parts | None:
         """The query taken apart, if Spark agrees that the parts mean the same."""
-        parts = take_apart(plan, stream)
+        parts = take_apart(plan, stream, source)
         if parts is None:
             return None
         try:

@@ -242,8 +242,10 @@ class JobRunner:
         compiled = self.compile(cell)
         [(stream, table)] = tables.items()
         result = self._project(compiled, table)
-        # One row for each, in their order; but what executors read from a file may lose it.
-        in_order = result is not None or table.num_rows <= FEW_ROWS
+        # One row for each, in their order; but what executors read from a file may lose it, and a
+        # join gives others.
+        one_each = compiled.composite.source is None
+        in_order = result is not None or (one_each and table.num_rows <= FEW_ROWS)
         if result is None:
             if len(queries) == 1:
                 return [self._compute(queries[0], tables)], None
@@ -261,7 +263,8 @@ class JobRunner:
             if len(self._composites) >= MOST_COMPOSITES:
                 self._composites.clear()
             composite = Composite([q.checked.parts for q in cell if q.checked.parts is not None])
-            projection = self._direct.compile(composite.sql_beside, composite.stream)
+            beside = composite.sql_beside
+            projection = self._direct.compile(beside, composite.stream) if beside else None
             self._composites[key] = _Compiled(composite, projection)
         return self._composites[key]
 

@@ -24,12 +24,12 @@ def without_join_windows(text: str, parsed: Any) -> str | None:
     None if one of them is not that simple.
     """
     cuts: list[tuple[int, int, str]] = []
-    for node in _nodes(parsed):
+    for node in nodes(parsed):
         condition = node.condition() if node.nodeName() == "Join" else None
         if condition is None or condition.isEmpty():
             continue
         for call in _window_calls(condition.get()):
-            first, last = _place(call)
+            first, last = place(call)
             match = _TUMBLING.fullmatch(text[first : last + 1])
             if match is None:
                 return None
@@ -44,14 +44,14 @@ def without_join_windows(text: str, parsed: Any) -> str | None:
 
 def with_anchors(text: str, parsed: Any, stream: str, view: str, *, on_right: bool) -> str | None:
     """The text with the stream under another name on one side of its one join; None if unclear."""
-    joins = [node for node in _nodes(parsed) if node.nodeName() == "Join"]
+    joins = [node for node in nodes(parsed) if node.nodeName() == "Join"]
     if len(joins) != 1:
         return None
     side = joins[0].right() if on_right else joins[0].left()
     cuts = []
     for node, parent in _with_parents(side):
         if node.nodeName() == "UnresolvedRelation" and node.tableName().lower() == stream.lower():
-            first, last = _place(node)
+            first, last = place(node)
             named = parent is not None and parent.nodeName() == "SubqueryAlias"
             alias = "" if named else f" AS {text[first : last + 1]}"
             cuts.append((first, last, f"`{view}`{alias}"))
@@ -64,11 +64,11 @@ def _cut(text: str, cuts: list[tuple[int, int, str]]) -> str:
     return text
 
 
-def _place(node: Any) -> tuple[int, int]:
+def place(node: Any) -> tuple[int, int]:
     return int(node.origin().startIndex().get()), int(node.origin().stopIndex().get())
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def nodes(plan: Any) -> Iterator[Any]:
     for node, _ in _with_parents(plan):
         yield node
 
