@@ -25,7 +25,8 @@ from benchmarks.soaking.application import pipeline
 
 from daybreak.model import Arrivals
 from daybreak.model.errors import ConfigError
-from daybreak.model.pipeline import Pipeline, SinkSpec
+from daybreak.model.pipeline import Pipeline
+from daybreak.model.specs import SinkSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -259,7 +260,8 @@ def answer_all(app: App, run_dir: Path) -> None:
 
 def work(folder: Path) -> None:
     """Opens a run directory as a start does, without Spark, and takes one step further."""
-    from daybreak.spark.commitlog import CommitLog, CursorMove
+    from daybreak.spark.commitlog import CommitLog
+    from daybreak.spark.logrows import CursorMove
     from daybreak.spark.rundir import RunDirectory
     from daybreak.spark.segments import SegmentStore
     from daybreak.spark.sinks import make_sink, recover

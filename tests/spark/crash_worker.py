@@ -20,9 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from daybreak.model.pipeline import SinkSpec
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
+from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.sinks import Sink, make_sink, recover, settle

@@ -14,14 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.commitlog import (
-    CommitLog,
-    CommittedFile,
-    Cursor,
-    CursorMove,
-    SegmentRow,
-    StagedFile,
-)
+from daybreak.spark.commitlog import CommitLog
+from daybreak.spark.logrows import CommittedFile, Cursor, CursorMove, SegmentRow, StagedFile
 
 START = Cursor(0, 0)
 

@@ -13,7 +13,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from tests.spark.crash_worker import DEATHS, DIVISORS, open_sinks
 
-from daybreak.spark.commitlog import CommitLog, Cursor
+from daybreak.spark.commitlog import CommitLog
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.sinks import recover

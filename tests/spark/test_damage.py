@@ -13,8 +13,9 @@ from benchmarks.soaking.fuzz import answer_all, application, work
 from benchmarks.soaking.nonsense import damage
 
 from daybreak.model.errors import ConfigError, DaybreakError
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
+from daybreak.spark.logrows import Cursor, CursorMove
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

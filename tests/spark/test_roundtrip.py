@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from daybreak.model.pipeline import SinkSpec
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.commitlog import CommitLog
+from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.sinks import make_sink

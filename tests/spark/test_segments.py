@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.commitlog import CommitLog, Cursor
+from daybreak.spark.commitlog import CommitLog
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import ARRIVAL, SMALL_BYTES, Segment, SegmentStore
 

@@ -15,7 +15,7 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.state import SystemState
 from daybreak.spark.app import App
-from daybreak.spark.commitlog import Cursor
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.run import Run
 from daybreak.spark.shedding import WARM_CALLS, Measured
 

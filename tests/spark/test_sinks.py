@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.model.pipeline import SinkSpec
-from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.commitlog import CommitLog
+from daybreak.spark.logrows import CommittedFile
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import ConsoleSink, MemorySink, Sink, make_sink, recover
 from daybreak.spark.texts import write_csv, write_json_lines

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from daybreak.cli.console import console, print_json, progress
-from daybreak.model.pipeline import Pipeline, SimulationParams
+from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.specs import SimulationParams
 from daybreak.model.tables import Document, Table
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy

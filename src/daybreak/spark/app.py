@@ -15,16 +15,10 @@ from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
-from daybreak.model.pipeline import (
-    DEFAULT_POLICY,
-    Pipeline,
-    QuerySpec,
-    SinkSpec,
-    StreamSpec,
-    ViewSpec,
-)
+from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.spark.check import CheckedQuery, Checker

@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS
-from daybreak.model.pipeline import QuerySpec, SinkSpec
 from daybreak.model.qos import QoSGraph
+from daybreak.model.specs import QuerySpec, SinkSpec
 
 MEMORY = SinkSpec(format="memory")
 _KEYS = ("name", "sql", "class", "weight", "qos", "sink", "on_full")

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.model.pipeline import StreamSpec
+from daybreak.model.specs import StreamSpec
 from daybreak.spark.ingest import OnSegment
 from daybreak.spark.logspace import Room, Stopped
 from daybreak.spark.segments import SegmentStore

@@ -18,9 +18,10 @@ from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
+from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import SHED, Shedding

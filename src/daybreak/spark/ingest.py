@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError
-from daybreak.model.pipeline import StreamSpec
+from daybreak.model.specs import StreamSpec
 from daybreak.spark.deadletters import (
     MALFORMED,
     DeadLetters,

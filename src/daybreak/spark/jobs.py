@@ -24,10 +24,11 @@ from pyspark.sql.types import StructType
 
 from daybreak.runtime.inbox import Waiting
 from daybreak.spark.check import CheckedQuery
-from daybreak.spark.commitlog import CommitLog, Cursor, CursorMove
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
+from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from daybreak.runtime.loop import Loop
-from daybreak.spark.commitlog import Cursor
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import Segment
 from daybreak.spark.windows.runner import past
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
-from daybreak.model.pipeline import QuerySpec
+from daybreak.model.specs import QuerySpec
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.admission import Verdict
@@ -22,9 +22,9 @@ from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker
-from daybreak.spark.commitlog import Cursor
 from daybreak.spark.declared import as_json
 from daybreak.spark.jobs import Runnable
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.sinks import make_sink
 from daybreak.spark.windows.check import event_times, refuse_long
 from daybreak.spark.windows.inbox import replayed

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.network import Network
-from daybreak.model.pipeline import QuerySpec, StreamSpec
+from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.declared import MEMORY

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
-from daybreak.model.pipeline import QuerySpec, SinkSpec
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.specs import QuerySpec, SinkSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
@@ -38,7 +38,7 @@ from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commands import handle
-from daybreak.spark.commitlog import CommitLog, Cursor
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_json
 from daybreak.spark.events import Hooks
@@ -48,6 +48,7 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.prepared import Prepared

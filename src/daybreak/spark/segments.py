@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.commitlog import CommitLog, Cursor, SegmentRow
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.spark.logrows import Cursor, SegmentRow
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.windows.clock import EventClock
 from daybreak.spark.windows.times import NEVER

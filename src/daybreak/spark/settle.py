@@ -16,8 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
-from daybreak.spark.commitlog import CommitLog, CommittedFile
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
+from daybreak.spark.logrows import CommittedFile
 from daybreak.spark.sinks import Sink, settle
 
 #: The disk, or the user's share of it.

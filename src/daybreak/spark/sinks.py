@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.errors import suggestion
-from daybreak.model.pipeline import SinkSpec
-from daybreak.spark.commitlog import CommitLog, CommittedFile, StagedFile
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import (
     file_name,
     make_folder,
@@ -37,6 +37,7 @@ from daybreak.spark.durable import (
     sync_files,
     write_durably,
 )
+from daybreak.spark.logrows import CommittedFile, StagedFile
 from daybreak.spark.texts import plain, write_csv, write_json_lines
 
 #: Up to this size the log keeps a result's content until its file is durable.

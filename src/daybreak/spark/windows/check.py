@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.model.pipeline import StreamSpec, ViewSpec
+from daybreak.model.specs import StreamSpec, ViewSpec
 from daybreak.spark.allowlist import Refused, Shape
 from daybreak.spark.windows.times import Band, Grid, Windowing, duration_text, duration_us
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from daybreak.runtime.inbox import Arrival, Inbox, Waiting
-from daybreak.spark.commitlog import Cursor
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.times import NEVER, Windowing
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from daybreak.model.pipeline import StreamSpec
-from daybreak.spark.commitlog import Cursor
+from daybreak.model.specs import StreamSpec
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.late import LateRows

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.spark.commitlog import Cursor
 from daybreak.spark.durable import file_name, make_folder, rows_kept, write_durably
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import NEVER, Windowing

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.commitlog import Cursor
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.windows.aggregate import Aggregate, Analyse, Call, filter_clause
 from daybreak.spark.windows.clock import instants

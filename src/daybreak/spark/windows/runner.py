@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.commitlog import Cursor
+from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import ARRIVAL, Segment, SegmentStore
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import ANCHORS, NEVER, Band, Grid, Instants, Windowing

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
-from daybreak.model.pipeline import QuerySpec, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.runtime.state import SystemState
 from daybreak.spark.windows.check import check_view_time, refuse_long
 from daybreak.spark.windows.views import FORMAT, box_name, inlined, named_in

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.commitlog import CommittedFile, StagedFile
 from daybreak.spark.composite import quoted
 from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.spark.logrows import CommittedFile, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.runner import CLOSED, Ranges

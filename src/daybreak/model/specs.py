@@ -1,0 +1,99 @@
+"""What a pipeline declares, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from daybreak.model.arrivals import Arrivals
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.network import DEFAULT_CLASS
+from daybreak.model.overheads import OVERHEADS, Overheads
+from daybreak.model.qos import QoSGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSpec:
+    """A stream: its arrivals in simulation, its source on Spark."""
+
+    name: str
+    arrivals: Arrivals | None = None
+    format: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: Event-time column; left out: arrival time.
+    time: str | None = None
+    #: How late a row may be behind the largest event time seen.
+    watermark: str | None = None
+    #: After so long without a row the stream's event time goes on with the clock.
+    idle_timeout: str | None = None
+    #: How long segments are kept for ad-hoc queries, whether or not a query still needs them.
+    retain: str | None = None
+    trigger: str = "100 milliseconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkSpec:
+    """Where a query's rows go."""
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySpec:
+    """A query: SQL for Spark, boxes for the simulator, or both."""
+
+    name: str
+    cls: str = DEFAULT_CLASS
+    qos: QoSGraph | None = None
+    weight: float = 1.0
+    subscribers: int | None = None
+    sql: str | None = None
+    sink: SinkSpec | None = None
+    #: What it does when the log is full: lose its oldest rows, or slow the sources down. Left
+    #: out: the queries of the top class block, all others skip.
+    on_full: Literal["skip", "block"] | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSpec:
+    """A box that several queries share: SQL whose rows they read by its name."""
+
+    name: str
+    sql: str
+    #: For a view over windows: its column that later windows take for event time.
+    time: str | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationParams:
+    """How long and on what kind of machine a simulation runs."""
+
+    duration_s: float = 10.0
+    workers: int = 1
+    seed: int = 1
+    overheads: str = "none"
+    #: Offered load as a fraction of ideal capacity; all rates are scaled to meet it.
+    load: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.duration_s <= 1e7:
+            raise ConfigError("simulation", f"duration_s {self.duration_s}", "give (0, 1e7] s")
+        if not 1 <= self.workers <= 1024:
+            raise ConfigError("simulation", f"workers {self.workers}", "give 1 to 1024 workers")
+        if self.load is not None and not 0 < self.load <= 100:
+            raise ConfigError("simulation", f"load {self.load}", "give a load in (0, 100]")
+        if self.overheads not in OVERHEADS:
+            raise ConfigError(
+                "simulation",
+                f"overheads {self.overheads!r}",
+                suggestion(self.overheads, OVERHEADS),
+            )
+
+    def overhead_set(self) -> Overheads:
+        return OVERHEADS[self.overheads]

@@ -1,0 +1,116 @@
+"""What the commit log keeps: places in streams, segments, results on their way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (id TEXT NOT NULL, run INTEGER NOT NULL, boot TEXT);
+CREATE TABLE IF NOT EXISTS segments (
+    stream TEXT, seq INTEGER, checkpoint_id TEXT NOT NULL, batch_id INTEGER NOT NULL,
+    offsets TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    arrival_ns INTEGER NOT NULL, file TEXT NOT NULL, content BLOB,
+    low_us INTEGER, high_us INTEGER, before_us INTEGER, after_us INTEGER,
+    PRIMARY KEY (stream, seq), UNIQUE (stream, checkpoint_id, batch_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marks (
+    stream TEXT PRIMARY KEY, before_seq INTEGER NOT NULL, watermark_us INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS queries (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS cursors (
+    query TEXT REFERENCES queries (name) ON DELETE CASCADE, stream TEXT,
+    seq INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (query, stream)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS commits (job TEXT PRIMARY KEY, at_ns INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS files (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL REFERENCES commits (job),
+    query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
+    delivered INTEGER NOT NULL DEFAULT 0, content BLOB
+);
+CREATE TABLE IF NOT EXISTS paused (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE
+);
+CREATE TABLE IF NOT EXISTS declarations (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, text TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS lost (
+    query TEXT NOT NULL, stream TEXT NOT NULL, why TEXT NOT NULL,
+    from_seq INTEGER NOT NULL, from_row INTEGER NOT NULL,
+    to_seq INTEGER NOT NULL, to_row INTEGER NOT NULL,
+    rows INTEGER NOT NULL, at_ns INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS losses (
+    query TEXT, why TEXT, rows INTEGER NOT NULL, PRIMARY KEY (query, why)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS undelivered ON files (id) WHERE NOT delivered;
+CREATE INDEX IF NOT EXISTS files_of_job ON files (job);
+"""
+
+
+class Cursor(NamedTuple):
+    """The next row to read: row ``row`` of segment ``seq``; after a segment comes (seq + 1, 0)."""
+
+    seq: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRow:
+    """One segment as the log knows it.
+
+    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
+    For a stream with event time: the range of it in the segment, and the stream's watermark
+    before and after the segment, which decide what is late and what is closed for ever.
+    """
+
+    stream: str
+    seq: int
+    checkpoint_id: str
+    batch_id: int
+    offsets: str
+    rows: int
+    bytes: int
+    arrival_ns: int
+    file: str
+    low_us: int | None = None
+    high_us: int | None = None
+    before_us: int | None = None
+    after_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CursorMove:
+    """A query has read the rows of a stream from ``old`` up to, and without, ``new``."""
+
+    query: str
+    stream: str
+    old: Cursor
+    new: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A result that is not yet decided on.
+
+    Durable, unless ``content`` says what its file holds: the commit makes that durable.
+    """
+
+    query: str
+    path: Path
+    rows: int
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFile:
+    """A result that is decided on and has to reach its sink."""
+
+    id: int
+    job: str
+    query: str
+    path: Path
+    rows: int
+    #: What the file holds, kept until it is known to be durable at its place.
+    content: bytes | None = None
