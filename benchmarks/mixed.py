@@ -37,7 +37,7 @@ CLASSES = {
     "normal": (30, [[0, 1.0], [2.0, 1.0], [5.0, 0.0]]),
     "archive": (10, [[0, 1.0], [10.0, 1.0], [30.0, 0.0]]),
 }
-POLICIES = ("stride", "fcfs", "round-robin", "mbd")
+POLICIES = ("stride", "bucketing-clearing", "mbd", "round-robin", "fcfs")
 LOADS = (0.7, 0.95, 1.3)
 BOUNDS_S = {"on": 0.1, "off": 0.0}
 #: Rows for finding the capacity, and how fast they come.

@@ -43,6 +43,7 @@ class Agenda:
 
     def put(self, item: int, at_ns: float) -> None:
         """Inserts the item, or gives it another instant."""
+        at_ns = float(at_ns)  # as it is kept: of a clock since 1970 the last 8 bits are lost
         held = self._at[item]
         if held == at_ns:
             return
