@@ -90,6 +90,15 @@ def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
     return bag(frame.toArrow())
 
 
+def test_who_can_run_together_is_told_beforehand(spark: SparkSession) -> None:
+    together = declare(spark).check().together()
+    assert together["static"] == ["static_too"]
+    assert together["everything"] == ["expressions"]
+    assert together["filter"] == [], "it is of another class"
+    assert together["all_others"] == [], "it reads another stream"
+    assert together["union"] == together["windy"] == []
+
+
 @pytest.mark.parametrize(
     ("policy", "train", "rider_bound_s", "few_rows"),
     [

@@ -60,12 +60,15 @@ def check(
     if as_json:
         print_json(_as_json(prepared))
         return
-    rows = [("query", "class", "reads", "kind", "columns", "sink")]
+    rows = [("query", "class", "reads", "kind", "one job with", "columns", "sink")]
+    together = prepared.together()
     for name, checked in prepared.checked.items():
         spec = prepared.specs[name]
         sink = spec.sink.path or spec.sink.format if spec.sink else "memory"
         columns = ", ".join(checked.schema.names)
-        rows.append((name, spec.cls, ", ".join(checked.reads), _kind(checked), columns, sink))
+        others = _some(together[name])
+        reads = ", ".join(checked.reads)
+        rows.append((name, spec.cls, reads, _kind(checked), others, columns, sink))
     console().print(table(rows))
     console().print(
         f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
@@ -207,6 +210,12 @@ def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
     return App.from_pipeline(pipeline, local_session(pipeline.name, cores=cores, extra_conf=conf))
 
 
+def _some(names: list[str], most: int = 2) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "-"
+
+
 def _kind(checked: CheckedQuery) -> str:
     """What a query does; of one over windows, how long they are and what they are made from."""
     if checked.windowing is None:
@@ -216,6 +225,7 @@ def _kind(checked: CheckedQuery) -> str:
 
 
 def _as_json(prepared: Prepared) -> dict[str, object]:
+    together = prepared.together()
     return {
         "policy": prepared.policy.name,
         "queries": [
@@ -224,6 +234,7 @@ def _as_json(prepared: Prepared) -> dict[str, object]:
                 "class": prepared.specs[name].cls,
                 "reads": list(checked.reads),
                 "kind": checked.kind,
+                "together": together[name],
                 "columns": checked.schema.names,
             }
             for name, checked in prepared.checked.items()

@@ -39,6 +39,18 @@ class Prepared:
     #: The longest window that is allowed.
     max_window_us: int
 
+    def together(self) -> dict[str, list[str]]:
+        """Of each query, the others of its class that can run as one job with it."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for name, checked in self.checked.items():
+            if checked.kin is not None:
+                groups.setdefault((self.specs[name].cls, checked.kin), []).append(name)
+        found: dict[str, list[str]] = {name: [] for name in self.checked}
+        for group in groups.values():
+            for name in group:
+                found[name] = [other for other in group if other != name]
+        return found
+
     def sinks(self, staging: Path, limit_s: float = 600.0) -> dict[str, Sink]:
         """``limit_s``: how long a sink's function may take."""
         return {
