@@ -148,7 +148,7 @@ def _overall(run: Seen) -> Curve:
     return means * 1e3
 
 
-def _mean_curve(runs: list[Seen]) -> Curve:
+def mean_curve(runs: list[Seen]) -> Curve:
     """Mean response (ms) by slot of time over the seeds, as far as all of them go."""
     shortest = min(len(r.over.time_s) for r in runs)
     mean: Curve = np.mean([_overall(r)[:shortest] for r in runs], axis=0)
@@ -166,7 +166,7 @@ def scale_overld(context: Context) -> Outcome:
     settings = {n: Setting.of(f"5O_{n}", "mbd").lasting(OVERLOADED_S) for n in CORES}
     sweep = Sweep(context, settings.values())
     runs = {n: sweep.seen(s) for n, s in settings.items()}
-    curves = {n: _mean_curve(found) for n, found in runs.items()}
+    curves = {n: mean_curve(found) for n, found in runs.items()}
     time_s = runs[CORES[0]][0].over.time_s
     knees = {n: knee_per_s(time_s, curve) for n, curve in curves.items()}
     alone = {n: [knee_per_s(r.over.time_s, _overall(r)) for r in runs[n]] for n in CORES}
