@@ -74,7 +74,7 @@ def test_levelling_is_held_to_what_was_asked() -> None:
         (inverted, [False, True, True]),
         (busy, [True, False, True]),
     ):
-        claims = level_claims({"level": [ours], "none": [plain], "dsp": [dsp]}, "mean")
+        claims = level_claims("", [ours.figures.inversion()], [ours], [plain], [dsp])
         assert [c.holds for c in claims] == verdict
 
 
