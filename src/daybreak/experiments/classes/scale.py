@@ -217,8 +217,8 @@ def scale_overld(context: Context) -> Outcome:
             (
                 f"The knee is where the mean response first exceeds {KNEE:g} times its value at "
                 "600/s. It is read off the mean curve of the seeds, as the text shows one curve "
-                "per number of cores; a seed draws 50 queries, whose load differs by up to a "
-                "twentieth from the stated one, and its knee with it."
+                "per number of cores; a seed draws 50 queries, whose load differs by some 5 % "
+                "from the usual one, and its knee with it."
             ),
             "Figure 82 is not in the text: the rate rises evenly so that 3.6 s is 1600/s.",
         ],
