@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_abd_is_judged_against_cqc_and_weighted_hr() -> None:
     assert verdicts(bad) == [False] * 4
 
 
-def over_time(rows: list[tuple[float, ...]]) -> Seen:
+def over_time(rows: Sequence[tuple[float, ...]]) -> Seen:
     """A run with these response times (ms) by tenth of a second and class, NaN for no results."""
     response = np.array(rows) / 1e3
     counts = np.where(np.isnan(response), 0, 10)
