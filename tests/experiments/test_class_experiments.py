@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,14 +75,24 @@ def test_abd_is_judged_against_cqc_and_weighted_hr() -> None:
     assert verdicts(bad) == [False] * 4
 
 
+def over_time(rows: Sequence[tuple[float, ...]]) -> Seen:
+    """A run with these response times (ms) by tenth of a second and class, NaN for no results."""
+    response = np.array(rows) / 1e3
+    counts = np.where(np.isnan(response), 0, 10)
+    time_s = np.arange(1, len(rows) + 1) / 10
+    over = ClassesOverTime(time_s, response, counts, counts)
+    return replace(seen(*rows[0]), over=over)
+
+
 def test_how_long_class_1_was_not_the_fastest() -> None:
-    assert abd.not_lowest_s(seen(1, 2, 3)) == abd.longest_not_lowest_s(seen(1, 2, 3)) == 0
-    run = seen(2, 1, 3)
-    assert abd.not_lowest_s(run) == abd.longest_not_lowest_s(run) == pytest.approx(0.2)
-    run.over.response_s[0, 0] = 0.0005
-    assert abd.longest_not_lowest_s(run) == pytest.approx(0.1)
-    run.over.response_s[1, 2] = math.nan
-    assert abd.not_lowest_s(run) == 0, "a slot in which a class is silent says nothing"
+    fast, slow = (1.0, 2.0, 3.0), (2.0, 1.9, 3.0)
+    run = over_time([slow] * 5 + [fast] * 5 + [slow, fast] * 5 + [slow] * 3)
+    assert abd.not_lowest_s(run, slots=1) == pytest.approx(1.3)
+    assert abd.longest_not_lowest_s(run) == pytest.approx(0.5)
+    assert abd.not_lowest_s(run) == pytest.approx(0.5 + 0.3), "a tenth now and then is chance"
+    assert abd.not_lowest_s(run, since_s=0.5) == pytest.approx(0.3)
+    silent = over_time([(2.0, 1.0, math.nan)] * 5)
+    assert abd.not_lowest_s(silent) == 0, "a slot in which a class is silent says nothing"
 
 
 def test_a_claim_must_hold_with_every_seed() -> None:

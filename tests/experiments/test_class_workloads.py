@@ -69,6 +69,21 @@ def test_families_scale_with_their_cores() -> None:
     assert [c.rate_per_s for c in low.classes] == [1200, 1200, 500, 1200, 1200]
 
 
+def test_queries_are_replicated_with_the_cores() -> None:
+    two, eight = load_workload("5S_2"), load_workload("5S_8")
+    assert list(eight.classes[1].dealt()) == list(two.classes[1].dealt()) * 4
+    few, many = network_of(two, seed=5), network_of(eight, seed=5)
+    cost_ns = {b.name: (b.cost_ns, b.selectivity) for b in few.boxes}
+    for box in many.boxes:
+        cls, _, rest = box.name.partition(".")
+        number, _, operator = rest.partition("/")
+        original = (int(number) - 1) % sum(two.classes[int(cls) - 1].kinds.values()) + 1
+        assert (box.cost_ns, box.selectivity) == cost_ns[f"{cls}.{original}/{operator}"]
+    assert tuple_load(eight, many) == pytest.approx(tuple_load(two, few))
+    with pytest.raises(ConfigError, match="3 cores, queries given for 2"):
+        load_workload("5S_3")
+
+
 def test_the_rate_of_5o_passes_1600_at_3_6_seconds() -> None:
     rates = load_workload("5O_2").classes[0].rates
     assert max(rate for at_s, rate in rates if at_s < 3.6) == pytest.approx(1600, abs=20)
@@ -87,7 +102,7 @@ def test_piat_changes_priorities_as_the_prose_says() -> None:
 def test_kinds_are_apportioned_and_dealt_evenly() -> None:
     assert apportion(MIXES["all"], 21) == {"aggregate": 9, "join": 6, "select": 4, "project": 2}
     assert sum(apportion(MIXES["all"], 11).values()) == 11
-    dealt = list(load_workload("5G_4").classes[0].dealt())
+    dealt = [kind for kind, _ in load_workload("5G_4").classes[0].dealt()]
     assert dealt.count("join") == dealt.count("aggregate") == 6
     assert all(a != b for a, b in pairwise(dealt)), "in turns"
 

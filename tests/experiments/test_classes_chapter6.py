@@ -17,7 +17,7 @@ from daybreak.experiments.classes.changing import (
 )
 from daybreak.experiments.classes.low_input import level_claims
 from daybreak.experiments.classes.measures import Seen, Setting, measure
-from daybreak.experiments.classes.scale import knee_per_s
+from daybreak.experiments.classes.scale import knee_per_s, mean_curve
 from daybreak.experiments.core import Context
 from daybreak.experiments.registry import find_experiments
 from daybreak.runtime.classes import LEVELS, ClassesOverTime, ClassFigures
@@ -74,15 +74,19 @@ def test_levelling_is_held_to_what_was_asked() -> None:
         (inverted, [False, True, True]),
         (busy, [True, False, True]),
     ):
-        claims = level_claims({"level": [ours], "none": [plain], "dsp": [dsp]}, "mean")
+        claims = level_claims("", [ours.figures.inversion()], [ours], [plain], [dsp])
         assert [c.holds for c in claims] == verdict
 
 
 def test_the_knee_is_where_response_times_take_off() -> None:
     flat = [[2.0] * 5] * 36
-    run = seen([*flat, *[[9.0] * 5] * 10])
-    assert knee_per_s(run) == pytest.approx(1600, abs=60)
-    assert knee_per_s(seen(flat)) == np.inf
+    early, late = (seen([*flat[:n], *[[9.0] * 5] * (46 - n)]) for n in (33, 36))
+    time_s = late.over.time_s
+    assert knee_per_s(time_s, mean_curve([late])) == pytest.approx(1600, abs=60)
+    assert knee_per_s(time_s, mean_curve([seen(flat)])) == np.inf
+    # A seed that takes off before the others does not move what is read off their mean.
+    assert mean_curve([early, late, late])[34] == pytest.approx((9 + 2 + 2) / 3)
+    assert knee_per_s(time_s, mean_curve([early, late, late])) == pytest.approx(1600, abs=60)
 
 
 def test_the_break_even_is_interpolated() -> None:

@@ -53,11 +53,23 @@ def test_nothing_happens_without_inversion_patience_or_enough_results() -> None:
 def test_each_step_is_judged_on_results_since_the_last() -> None:
     made = levelling(c1=200, c2=100, c3=500)
     first = made.corrected(SECOND, ORDER, PRIORITIES, START)
-    answer(made, c1=200, c2=230, c3=500)
+    answer(made, c1=200, c2=330, c3=500)
     assert made.corrected(2 * SECOND, ORDER, PRIORITIES, first) == first, "it worked"
     answer(made, c2=10, count=5000)
     again = made.corrected(3 * SECOND, ORDER, PRIORITIES, first)
     assert again[1] < first[1]
+
+
+def test_what_is_owed_over_all_results_is_made_up_for() -> None:
+    made = levelling(c1=200, c2=100, c3=500)
+    first = made.corrected(SECOND, ORDER, PRIORITIES, START)
+    # Slower than its victim since, but not by enough: 165 against 200 over all results.
+    answer(made, c1=200, c2=230, c3=500)
+    second = made.corrected(2 * SECOND, ORDER, PRIORITIES, first)
+    assert list(second) == pytest.approx([50, first[1] * (230 / (200 * 1.1 + 35)) ** 1.25, 30])
+    # Still owing, but as slow as wanted: time will do the rest.
+    answer(made, c1=200, c2=256, c3=500)
+    assert made.corrected(3 * SECOND, ORDER, PRIORITIES, second) == second
 
 
 def test_it_never_stops_a_class() -> None:

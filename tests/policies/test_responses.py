@@ -37,3 +37,14 @@ def test_percentiles_are_right_to_a_hundredth(
     values = np.array([r for r, _ in responses], dtype=float)
     exact = weighted_percentiles(values, np.array([t for _, t in responses]), [percentile])
     assert seen.response_ns(0) == pytest.approx(exact[percentile], rel=0.011)
+
+
+def test_classes_closer_than_a_bucket_are_told_apart() -> None:
+    seen = ClassResponses(2, 75)
+    for cls, longest_ns in enumerate((2_000_000, 2_010_000)):
+        left = np.linspace(1_000_000, longest_ns, 5_000).astype(int).tolist()
+        seen.add(cls, [0] * len(left), left)
+    fast, slow = seen.all_ns()
+    assert fast < slow
+    assert fast == pytest.approx(1_750_000, rel=0.001)
+    assert slow == pytest.approx(1_757_500, rel=0.001)

@@ -101,9 +101,10 @@ class Levelling(Correction):
     ``(its response / the response wanted) ** GAIN``. A violator may well end with a lower
     frequency than the class below it: priorities are about response times.
 
-    Each step is judged on results since the last one, and only after ``patience_s`` and enough
-    results: whether it worked must be seen before the next is made. The response wanted also
-    makes up, within as long again, for the inversion since the schedule's inputs last changed.
+    Each step is judged only after ``patience_s`` and enough results: whether it worked must be
+    seen before the next is made. It did not if the victim is slower since the step, or still
+    slower over all results since the schedule's inputs last changed. The response wanted makes up
+    for the latter within as long again; a violator that is that slow already is left alone.
     """
 
     #: Violators end this much slower than their victims, so that noise does not bring them back.
@@ -151,26 +152,31 @@ class Levelling(Correction):
             return frequencies
         counts = [self._recent.counts[c] for c in order]
         recent_ns = [self._recent.response_ns(c) for c in order]
-        slower = [
+        whole_ns = [self.responses.response_ns(c) for c in order]
+        slower = sorted(
             i
-            for i in victims(priorities, recent_ns, equal_inverts=self.equal_inverts)
+            for i in {
+                *victims(priorities, recent_ns, equal_inverts=self.equal_inverts),
+                *victims(priorities, whole_ns, equal_inverts=self.equal_inverts),
+            }
             if min(counts[i], counts[i + 1]) >= self.ENOUGH
-        ]
+        )
         if not slower:
             return frequencies
-        whole_ns = [self.responses.response_ns(c) for c in order]
         result = list(frequencies)
         # From the top: a class that is slowed down may leave the next one too fast in turn.
         level_ns = recent_ns[slower[0]]
         for i in range(slower[0] + 1, len(result)):
-            apart = priorities[i - 1] > priorities[i]
-            if apart and (i - 1 in slower or recent_ns[i] < level_ns):
-                owed_ns = max(0.0, whole_ns[i - 1] - whole_ns[i])
-                level_ns = level_ns * (1 + self.MARGIN) + owed_ns
-                slowed = frequencies[i] * (recent_ns[i] / level_ns) ** self.GAIN
+            owed_ns = max(0.0, whole_ns[i - 1] - whole_ns[i])
+            wanted_ns = level_ns * (1 + self.MARGIN) + owed_ns
+            too_fast = i - 1 in slower or recent_ns[i] < level_ns
+            level_ns = recent_ns[i]
+            if priorities[i - 1] > priorities[i] and too_fast and recent_ns[i] < wanted_ns:
+                level_ns = wanted_ns
+                slowed = frequencies[i] * (recent_ns[i] / wanted_ns) ** self.GAIN
                 result[i] = max(slowed, priorities[i] * self.LEAST)
-            else:
-                level_ns = recent_ns[i]
+        if result == list(frequencies):
+            return frequencies
         self._recent.reset()
         self._stepped_ns = now_ns
         return tuple(result)

@@ -1,7 +1,7 @@
 """Response times by class since some instant, as a policy watches them itself.
 
-The mean, or a percentile from a histogram of logarithmic buckets about one hundredth wide: a
-few hundred counters per class however many results there are.
+The mean, or a percentile from a histogram of logarithmic buckets about one hundredth wide,
+interpolated: a few hundred counters per class however many results there are.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ class ClassResponses:
         wanted = self.percentile / 100 * count
         reached = 0
         for at in sorted(buckets):
-            reached += buckets[at]
-            if reached >= wanted:
+            if reached + buckets[at] >= wanted:
                 break
-        return float(2 ** (at / FINENESS))
+            reached += buckets[at]
+        # Within the bucket too: two classes may well be closer than it is wide.
+        share = (wanted - reached) / buckets[at]
+        return float(2 ** ((at - 0.5 + share) / FINENESS))
 
     def all_ns(self) -> list[float]:
         return [self.response_ns(c) for c in range(self._classes)]

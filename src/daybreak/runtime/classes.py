@@ -160,6 +160,20 @@ class ClassesOverTime:
             .astype(np.int64),
         )
 
+    def merged(self, slots: int) -> ClassesOverTime:
+        """In longer slots of so many of these; the last one may be shorter."""
+        starts = np.arange(0, len(self.time_s), slots)
+        left = np.add.reduceat(self.left, starts)
+        sums = np.add.reduceat(np.where(self.left > 0, self.response_s, 0.0) * self.left, starts)
+        means = np.full(left.shape, np.nan)
+        np.divide(sums, left, out=means, where=left > 0)
+        return ClassesOverTime(
+            time_s=self.time_s[np.minimum(starts + slots, len(self.time_s)) - 1],
+            response_s=means,
+            left=left,
+            arrived=np.add.reduceat(self.arrived, starts),
+        )
+
     def inversion(self, priorities: Sequence[float]) -> Floats:
         """Cumulative PrIR (sum over the classes) in each slot."""
         total: Floats = inversion_ratios(priorities, self.response_s).sum(axis=1)

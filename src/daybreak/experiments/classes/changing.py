@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.experiments.classes.low_input import MOST_COST
+from daybreak.experiments.classes.low_input import level_claims
 from daybreak.experiments.classes.measures import (
     Seen,
     Setting,
@@ -146,30 +146,11 @@ def _levelled(
     workload: str, sweep: Sweep, ours: Setting, plain: Setting, dsp: Setting
 ) -> list[Claim]:
     """The same three claims as for a class with little input; convergence at the end."""
-    runs, steps = sweep.seen(ours), sweep.seen(dsp)
-    tail = [tail_inversion(workload, r) for r in runs]
-    updates = [(len(a.updates_s), len(b.updates_s)) for a, b in zip(runs, steps, strict=True)]
-    cost = [a.weighted_ms / b.weighted_ms for a, b in zip(runs, sweep.seen(plain), strict=True)]
-    return [
-        every_seed(
-            f"levelling (ours): no inversion at the mean in the last {TAIL_S:g} s",
-            "-",
-            f"PrIR {ranged(tail, '{:.3f}'.format)}",
-            [x == 0 for x in tail],
-        ),
-        every_seed(
-            "levelling needs no more updates than DSP",
-            "-",
-            ", ".join(f"{a} to {b}" for a, b in updates),
-            [a <= b for a, b in updates],
-        ),
-        every_seed(
-            f"levelling costs at most {MOST_COST:g}x plain MBD's weighted response",
-            "-",
-            ranged(cost),
-            [x <= MOST_COST for x in cost],
-        ),
-    ]
+    return level_claims(
+        f": no inversion at the mean in the last {TAIL_S:g} s",
+        [tail_inversion(workload, r) for r in sweep.seen(ours)],
+        *(sweep.seen(s) for s in (ours, plain, dsp)),
+    )
 
 
 def sel_change(context: Context) -> Outcome:

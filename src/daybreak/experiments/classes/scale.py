@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daybreak.experiments.classes.measures import (
     Seen,
@@ -18,11 +19,13 @@ from daybreak.experiments.classes.measures import (
     times,
 )
 from daybreak.experiments.classes.workloads import load_workload
-from daybreak.experiments.core import Context, Experiment, Outcome
+from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.report.classes import colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Curve = NDArray[np.float64]
 
 CORES = (2, 4, 8, 16)
 #: Shorter than the text's 10 000 tuples per stream: a second has 1200 tuples on each of up to
@@ -138,38 +141,43 @@ def _rate_at(seconds: float) -> float:
     return max(rate for at_s, rate in profile if at_s <= seconds)
 
 
-def _overall(run: Seen) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _overall(run: Seen) -> Curve:
     """Mean response (ms) over all classes by slot of time."""
     sums = np.nansum(run.over.response_s * run.over.left, axis=1)
-    means: np.ndarray[tuple[int], np.dtype[np.float64]] = sums / np.maximum(
-        run.over.left.sum(axis=1), 1
-    )
+    means: Curve = sums / np.maximum(run.over.left.sum(axis=1), 1)
     return means * 1e3
 
 
-def knee_per_s(run: Seen) -> float:
+def mean_curve(runs: list[Seen]) -> Curve:
+    """Mean response (ms) by slot of time over the seeds, as far as all of them go."""
+    shortest = min(len(r.over.time_s) for r in runs)
+    mean: Curve = np.mean([_overall(r)[:shortest] for r in runs], axis=0)
+    return mean
+
+
+def knee_per_s(time_s: Curve, response: Curve) -> float:
     """The input rate at which response times take off."""
-    response = _overall(run)
     base = response[1:6].mean()  # the first half second, without the very first slot
     above = np.flatnonzero(response > KNEE * base)
-    return _rate_at(float(run.over.time_s[above[0]])) if len(above) else np.inf
+    return _rate_at(float(time_s[above[0]])) if len(above) else np.inf
 
 
 def scale_overld(context: Context) -> Outcome:
     settings = {n: Setting.of(f"5O_{n}", "mbd").lasting(OVERLOADED_S) for n in CORES}
     sweep = Sweep(context, settings.values())
-    knees = {n: [knee_per_s(r) for r in sweep.seen(s)] for n, s in settings.items()}
-    every = [k for found in knees.values() for k in found]
-    apart = [max(by_seed) / min(by_seed) for by_seed in zip(*knees.values(), strict=True)]
+    runs = {n: sweep.seen(s) for n, s in settings.items()}
+    curves = {n: mean_curve(found) for n, found in runs.items()}
+    time_s = runs[CORES[0]][0].over.time_s
+    knees = {n: knee_per_s(time_s, curve) for n, curve in curves.items()}
+    alone = {n: [knee_per_s(r.over.time_s, _overall(r)) for r in runs[n]] for n in CORES}
+    near = [abs(k / 1600 - 1) <= NEAR for k in knees.values()]
+    apart = max(knees.values()) / min(knees.values())
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for i, (n, setting) in enumerate(settings.items()):
-            runs = sweep.seen(setting)
-            shortest = min(len(r.over.time_s) for r in runs)
-            mean = np.mean([_overall(r)[:shortest] for r in runs], axis=0)
-            rates = [_rate_at(t) for t in runs[0].over.time_s[:shortest]]
-            axes.plot(rates, mean, label=f"{n} cores", color=colour(i))
+        for i, (n, curve) in enumerate(curves.items()):
+            rates = [_rate_at(t) for t in runs[n][0].over.time_s[: len(curve)]]
+            axes.plot(rates, curve, label=f"{n} cores", color=colour(i))
         axes.axvline(1600, color="k", linestyle=":")
         axes.set_yscale("log")
         axes.set_xlabel("input rate (tuples/s per stream), rising over time")
@@ -178,30 +186,47 @@ def scale_overld(context: Context) -> Outcome:
 
     return Outcome(
         claims=[
-            every_seed(
+            Claim(
                 f"response times take off near 1600 tuples/s (within {NEAR:.0%}) on any number "
-                "of cores",
+                "of cores, over the seeds' mean",
+                "robust",
                 "1600/s, at 3.6 s",
-                f"{min(every):.0f} to {max(every):.0f}/s",
-                [abs(k / 1600 - 1) <= NEAR for k in every],
+                f"{ranged(list(knees.values()), _per_s)}, {sum(near)} of {len(near)} curves",
+                all(near),
             ),
-            every_seed(
-                f"the curves coincide: knees within {COINCIDE:g}x of each other",
+            Claim(
+                f"the curves coincide: knees within {COINCIDE:g}x of each other, over the seeds' "
+                "mean",
+                "robust",
                 "same pattern",
-                f"within {ranged(apart, times)}",
-                [x <= COINCIDE for x in apart],
+                f"within {times(apart)}",
+                apart <= COINCIDE,
+            ),
+            published(
+                "where single seeds take off",
+                "-",
+                ranged([k for found in alone.values() for k in found], _per_s),
             ),
         ],
         table=[
-            ["operational cores", "knee (tuples/s)"],
-            *([str(n), ", ".join(f"{k:.0f}" for k in found)] for n, found in knees.items()),
+            ["operational cores", "knee (tuples/s)", "of single seeds"],
+            *([str(n), f"{knees[n]:.0f}", ", ".join(f"{k:.0f}" for k in alone[n])] for n in CORES),
         ],
         draw=draw,
         notes=[
-            f"The knee is where the mean response first exceeds {KNEE:g} times its value at 600/s.",
+            (
+                f"The knee is where the mean response first exceeds {KNEE:g} times its value at "
+                "600/s. It is read off the mean curve of the seeds, as the text shows one curve "
+                "per number of cores; a seed draws 50 queries, whose load differs by some 5 % "
+                "from the usual one, and its knee with it."
+            ),
             "Figure 82 is not in the text: the rate rises evenly so that 3.6 s is 1600/s.",
         ],
     )
+
+
+def _per_s(rate: float) -> str:
+    return f"{rate:.0f}/s"
 
 
 EXPERIMENTS = (

@@ -86,10 +86,10 @@ class _Builder:
         self.boxes: list[Box] = []
         self.queries: list[Query] = []
 
-    def add(self, cls: ClassLoad, index: int, kind: str) -> None:
-        """Query ``index`` of a class. Equal places in two classes have equal costs, so classes
-        of equal numbers carry equal load (D, 3D_6)."""
-        random = random_for(self.seed, f"classes/{kind}/{index}")
+    def add(self, cls: ClassLoad, index: int, kind: str, original: int) -> None:
+        """Query ``index`` of a class, a replica of ``original`` or itself. Equal places in two
+        classes have equal costs, so classes of equal numbers carry equal load (D, 3D_6)."""
+        random = random_for(self.seed, f"classes/{kind}/{original}")
         name, factor = f"{cls.name}.{index}", random.uniform(1 - SPREAD, 1 + SPREAD)
         passes = random.uniform(*SELECTS) if kind == "select" else 1.0
         inputs = [self._input(cls, name, side) for side in range(1, 3 if kind == "join" else 2)]
@@ -193,8 +193,8 @@ def network_of(workload: Workload, seed: int = 1, deadlines_ms: Sequence[float] 
     """
     builder = _Builder(workload, seed, deadlines_ms)
     for cls in workload.classes:
-        for index, kind in enumerate(cls.dealt(), 1):
-            builder.add(cls, index, kind)
+        for index, (kind, original) in enumerate(cls.dealt(), 1):
+            builder.add(cls, index, kind, original)
     for shared in workload.shared:
         builder.add_shared(shared)
     return Network(

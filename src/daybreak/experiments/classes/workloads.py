@@ -34,7 +34,7 @@ class ClassLoad:
 
     name: str
     priority: float
-    #: How many queries of each kind.
+    #: How many queries of each kind, all replicas together.
     kinds: Mapping[str, int]
     rate_per_s: float
     #: Changes during the run; empty where nothing changes.
@@ -44,14 +44,21 @@ class ClassLoad:
     join_selectivity: Profile = ()
     #: Whether a selection stands before each input of the joins (section 6.3.4).
     selects_before_joins: bool = False
+    #: How many times each query is there: replicas cost the same, on streams of their own.
+    replicas: int = 1
 
-    def dealt(self) -> Iterator[str]:
-        """The kind of each query, spread as evenly as their numbers allow."""
-        total, given = sum(self.kinds.values()), dict.fromkeys(self.kinds, 0)
+    def dealt(self) -> Iterator[tuple[str, int]]:
+        """The kind of each query, spread as evenly as their numbers allow, and its place among
+        those that are no replicas of others."""
+        shares = {kind: n // self.replicas for kind, n in self.kinds.items()}
+        total, given = sum(shares.values()), dict.fromkeys(shares, 0)
+        originals = []
         for turn in range(1, total + 1):
-            kind = max(given, key=lambda k: self.kinds[k] * turn / total - given[k])
+            kind = max(given, key=lambda k: shares[k] * turn / total - given[k])
             given[kind] += 1
-            yield kind
+            originals.append((kind, turn))
+        for _ in range(self.replicas):
+            yield from originals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +138,9 @@ def read_workload(text: str, name: str, cores: int | None = None) -> Workload:
         raise table.error("says no number of cores", "give cores = 4")
     found = {c.name: c for c in base.classes} if base else {}
     only = table.strings("only")
+    replicas = _replicas(table, cores)
     for cls, child in table.children("classes"):
-        found[cls] = _class(child, cls, cores, found.get(cls))
+        found[cls] = _class(child, cls, cores, found.get(cls), replicas)
     classes = tuple(c for c in found.values() if only is None or c.name in only)
     if not classes:
         raise table.error("declares no classes", "add [classes.1] with a priority and queries")
@@ -152,11 +160,27 @@ def read_workload(text: str, name: str, cores: int | None = None) -> Workload:
     return result
 
 
-def _class(table: Table, name: str, cores: int, base: ClassLoad | None) -> ClassLoad:
+def _replicas(table: Table, cores: int) -> int:
+    """``replicated_per_cores = 2``: the queries given are for 2 cores, and replicated on more."""
+    per_cores = table.get("replicated_per_cores", int, cores) or 0
+    if per_cores < 1 or cores % per_cores:
+        raise table.error(
+            f"{cores} cores, queries given for {per_cores}",
+            f"choose a multiple of {max(1, per_cores)} cores",
+            "replicated_per_cores",
+        )
+    return cores // per_cores
+
+
+def _class(table: Table, name: str, cores: int, base: ClassLoad | None, replicas: int) -> ClassLoad:
     priority = table.get("priority", float, base.priority if base else None)
     rate = table.get("rate_per_s", float, base.rate_per_s if base else None)
     per_core = table.get("rate_per_s_per_core", float)
-    kinds = _kinds(table, cores) or (base.kinds if base else None)
+    own = _kinds(table)
+    if own:
+        kinds: Mapping[str, int] | None = {kind: n * replicas for kind, n in own.items()}
+    else:
+        kinds, replicas = (base.kinds, base.replicas) if base else (None, 1)
     if priority is None or kinds is None or (rate is None and per_core is None):
         raise table.error("says too little", "give priority, queries, mix and rate_per_s")
     read = ClassLoad(
@@ -169,27 +193,26 @@ def _class(table: Table, name: str, cores: int, base: ClassLoad | None) -> Class
         select_selectivity=_profile(table, "select_selectivity"),
         join_selectivity=_profile(table, "join_selectivity"),
         selects_before_joins=bool(table.get("selects_before_joins", bool)),
+        replicas=replicas,
     )
     ramp = table.get("ramp_s", float)
     table.done()
     return replace(read, rates=_ramped(read.rates, ramp)) if ramp else read
 
 
-def _kinds(table: Table, cores: int) -> Mapping[str, int] | None:
+def _kinds(table: Table) -> Mapping[str, int] | None:
     given = table.child("kinds")
     if given is not None:
         counts = {kind: given.get(kind, int, 0) or 0 for kind in KINDS}
         given.done()
         return {kind: n for kind, n in counts.items() if n}
     queries = table.get("queries", int)
-    per_core = table.get("queries_per_core", int)
     mix = table.get("mix", str, "all") or "all"
-    total = per_core * cores if per_core is not None else queries
-    if total is None:
+    if queries is None:
         return None
     if mix not in MIXES:
         raise table.error(f"mix {mix!r}", suggestion(mix, MIXES), "mix")
-    return apportion(MIXES[mix], total)
+    return apportion(MIXES[mix], queries)
 
 
 def apportion(shares: Mapping[str, int], total: int) -> dict[str, int]:
