@@ -71,17 +71,19 @@ def added_load(run: Run, runnable: Runnable, cls: str) -> float:
     tuples = sum(_rows_per_pace(run, s) for s in runnable.checked.reads)
     if not tuples:
         return 0.0
-    if parts is None:
-        return _share(run, max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
     index = run.prepared.network.class_index[cls]
-    company = any(
+    company = parts is not None and any(
         q.checked.parts is not None
         and q.checked.parts.kin == parts.kin
         and run.state.query_class[b] == index
         and not run.executor.standings[b].held
         for b, q in enumerate(run.executor.queries)
     )
-    return _share(run, costs.margin_ns(tuples) if company else costs.solo_ns(tuples))
+    if company:
+        return _share(run, costs.margin_ns(tuples))
+    if parts is not None and parts.source is None:  # a filter: what it costs is known well enough
+        return _share(run, costs.solo_ns(tuples))
+    return _share(run, max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
 
 
 def _share(run: Run, job_ns: float) -> float:
