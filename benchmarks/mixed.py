@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import shlex
 import sys
 import time
@@ -140,8 +139,15 @@ def measure(
     report = record.stretch(round(warm_up_s * 1e9), record.end_ns)
     by_class = report.by_class()
     weights = {name: priority for name, (priority, _) in CLASSES.items()}
-    worth = {n: 0.0 if math.isnan(by_class[n].utility) else by_class[n].utility for n in weights}
-    arrived = rate_per_s * report.duration_s * (len(list(queries())) + 1)
+    members = Counter([cls for _, cls, _ in queries()] + ["archive"])  # and the expensive one
+    arrived = {n: rate_per_s * report.duration_s * members[n] for n in weights}
+    # What is not answered is worth nothing.
+    worth = {
+        n: min(1.0, by_class[n].utility * by_class[n].count / arrived[n])
+        if by_class[n].count
+        else 0.0
+        for n in weights
+    }
     answered = sum(s.count for n, s in report.by_query().items() if n != "broken")
     return Outcome(
         policy=policy,
@@ -152,7 +158,7 @@ def measure(
         staleness=report.overall_staleness,
         critical_p95_s=by_class["critical"].percentiles_s[95],
         archive_p95_s=by_class["archive"].percentiles_s[95],
-        answered=answered / arrived,
+        answered=answered / sum(arrived.values()),
         scheduling=report.spent.scheduling_ns / max(1, report.spent.wall_ns),
     )
 
@@ -233,9 +239,10 @@ def _page(capacity: float, found: list[Outcome], warm_up_s: float, seconds: floa
 joins with a static table, one expensive function, one whose sink always fails (it is parked while
 the rest goes on). Loads are shares of {capacity:,.0f} rows/s, the rate at which this machine worked
 off a backlog with compositing on. {seconds:g} s each after {warm_up_s:g} s of warm-up, one run
-each, all figures from the run's own record of that time: utility is weighted by class priority,
-staleness is the share of time in which a query had a tuple pending that gave a row, *answered* is
-(query, tuple) pairs answered over those that arrived (more than 100 % where a backlog shrank),
+each, all figures from the run's own record of that time: utility is the mean over the tuples that
+arrived, weighted by class priority, and a tuple that is not answered is worth nothing; staleness
+is the share of time in which a query had a tuple pending that gave a row; *answered* is (query,
+tuple) pairs answered over those that arrived (more than 100 % where a backlog shrank);
 *scheduling* the share of the run's time that the scheduler's thread spent on deciding and
 bookkeeping. A percentile covers what was answered in that time, old or new.
 
