@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from daybreak.model import Arrivals, ConfigError
+from daybreak.policies.registry import make_policy_with
 from daybreak.report.text import duration, markdown, table
 from daybreak.simulation.recorded import Record
 from daybreak.spark.app import App
@@ -36,7 +37,15 @@ CLASSES = {
     "normal": (30, [[0, 1.0], [2.0, 1.0], [5.0, 0.0]]),
     "archive": (10, [[0, 1.0], [10.0, 1.0], [30.0, 0.0]]),
 }
-POLICIES = ("stride", "bucketing-clearing", "mbd", "round-robin", "fcfs")
+#: By the name shown: the policy and its parameters.
+POLICIES: dict[str, tuple[str, dict[str, float]]] = {
+    "stride": ("stride", {}),
+    "stride-patient": ("stride", {"patience": 0.5}),
+    "bucketing-clearing": ("bucketing-clearing", {}),
+    "mbd": ("mbd", {}),
+    "round-robin": ("round-robin", {}),
+    "fcfs": ("fcfs", {}),
+}
 LOADS = (0.7, 0.95, 1.3)
 BOUNDS_S = {"on": 0.1, "off": 0.0}
 #: Rows for finding the capacity, and how fast they come.
@@ -133,7 +142,9 @@ def measure(
     rate_per_s = load * capacity
     run_dir = folder / f"{policy}-{compositing}-{load:g}"
     app = application(spark, rate_per_s, None)
-    with app.run(policy, run_dir=run_dir, rider_bound_s=BOUNDS_S[compositing]) as run:
+    name, parameters = POLICIES[policy]
+    chosen = make_policy_with(name, **parameters)
+    with app.run(chosen, run_dir=run_dir, rider_bound_s=BOUNDS_S[compositing]) as run:
         run.wait(warm_up_s + seconds)
     record = Record.load(run_dir)
     report = record.stretch(round(warm_up_s * 1e9), record.end_ns)
@@ -195,7 +206,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--docs", type=Path, help="write FOLDER/mixed.md")
     chosen = parser.parse_args()
-    policies, loads = (POLICIES[:2], LOADS[1:]) if chosen.quick else (POLICIES, LOADS)
+    some = slice(2) if chosen.quick else slice(None)
+    policies, loads = list(POLICIES)[some], LOADS[1:] if chosen.quick else LOADS
     spark = local_session("mixed", extra_conf={"spark.driver.memory": "3g"})
     names = [(i, f"district {i}") for i in range(100)]
     spark.createDataFrame(names, "district INT, name STRING").createOrReplaceTempView("districts")
@@ -244,7 +256,8 @@ arrived, weighted by class priority, and a tuple that is not answered is worth n
 is the share of time in which a query had a tuple pending that gave a row; *answered* is (query,
 tuple) pairs answered over those that arrived (more than 100 % where a backlog shrank);
 *scheduling* the share of the run's time that the scheduler's thread spent on deciding and
-bookkeeping. A percentile covers what was answered in that time, old or new.
+bookkeeping; *stride-patient* is stride with `patience = 0.5`. A percentile covers what was
+answered in that time, old or new.
 
 Made by `{shlex.join(["python", "benchmarks/mixed.py", *sys.argv[1:]])}`.
 

@@ -51,6 +51,7 @@ VARIANTS: dict[str, Callable[[], BasePolicy]] = {
     "round-robin, half queues": lambda: make_policy_with("round-robin", fraction=0.5),
     "lottery by query": lambda: make_policy_with("lottery", level="query", compensate=False),
     "lottery by box": lambda: make_policy_with("lottery", level="box", train=3),
+    "stride, patient": lambda: make_policy_with("stride", patience=0.5),
     "rb-mcq, one update": lambda: make_policy_with("rb-mcq", drain="one"),
     "fas-mcq, one update": lambda: make_policy_with("fas-mcq", drain="one", beta=0.25),
     "fas-mcq, trains of 3": lambda: make_policy_with("fas-mcq", train=3),

@@ -5,15 +5,34 @@ that ran for a time t moves its *pass* on by t / priority, and the class with th
 goes next. A class that was idle comes back at the current pass, so it cannot save up; one whose
 priority changes keeps its place in proportion. Within a class, the query whose oldest tuple waits
 longest goes first.
+
+A job costs much to start, and a class that runs for every few tuples spends its share on that.
+With *patience* a query lets others go first until its oldest tuple has waited for that share of
+the time in which a late answer is still worth as much; nobody waits for nothing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyQueries
 from daybreak.policies.trains import TrainParams, oldest_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrideParams(TrainParams):
+    """How long trains are, and how long they may gather."""
+
+    #: The share of the time until its utility begins to fall that a query lets others go first.
+    patience: float = 0.0
+
+    def __post_init__(self) -> None:
+        TrainParams.__post_init__(self)
+        if not 0 <= self.patience <= 1:
+            raise ConfigError("policy", f"patience {self.patience}", "give a share, 0 to 1")
 
 
 class Stride(BasePolicy):
@@ -23,8 +42,8 @@ class Stride(BasePolicy):
     summary = "classes share time in proportion to their priorities"
     granularity = "class"
     starves_nothing = True
-    Params: ClassVar[type[Any]] = TrainParams
-    params: TrainParams
+    Params: ClassVar[type[Any]] = StrideParams
+    params: StrideParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
@@ -36,6 +55,11 @@ class Stride(BasePolicy):
         self._pass = [0.0] * len(view.class_priority)
         self._now = 0.0
         self._priority = list(view.class_priority)
+        #: How long the oldest tuple of each query may wait while others have work.
+        self._patience_ns = [
+            self.params.patience * (q.qos.deadline_ns or 0) if q.qos else 0.0
+            for q in view.network.queries
+        ]
         #: Class and expected cost of the plan under way on each worker.
         self._out: dict[int, tuple[int, float]] = {}
 
@@ -64,7 +88,7 @@ class Stride(BasePolicy):
             self._priority[cls] = priority
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
-        ready = self.units.ready
+        ready = self._due(now_ns)
         if not ready:
             return None
         view, passes = self.view, self._pass
@@ -87,3 +111,12 @@ class Stride(BasePolicy):
         self._out[worker] = (cls, expected_ns)
         self.units.taken(plan)
         return plan
+
+    def _due(self, now_ns: int) -> set[int]:
+        """Queries that hold tuples: those whose patience is at an end, if there are such."""
+        ready = self.units.ready
+        if not self.params.patience:
+            return ready
+        view, boxes, patience_ns = self.view, self.units.units, self._patience_ns
+        due = {q for q in ready if now_ns - oldest_ns(view, boxes[q]) >= patience_ns[q]}
+        return due or ready
