@@ -60,13 +60,16 @@ def _plot(
                     _bars(ax, names.index(name(record)), record)
             ax.set_title(title(value))
             ax.set_xscale("log")
+            ax.xaxis.set_minor_formatter("")
             ax.set_xlabel("p95, creation to sink, s")
             ax.grid(visible=False, axis="y")
         axes[0].set_yticks(range(len(names)), names)
         axes[0].invert_yaxis()
         _legend(figure)
 
-    return save_figure(draw, path, size=(2.2 + 2.4 * len(panels), 1.5 + 0.42 * len(names)))
+    # Wide enough for the legend, whatever there is to show.
+    size = (2.2 + 2.4 * max(len(panels), 2), 1.5 + 0.42 * len(names))
+    return save_figure(draw, path, size=size)
 
 
 def _bars(ax: Axes, at: int, record: Record) -> None:

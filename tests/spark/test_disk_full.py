@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
         "readings",
         format="generator",
         options={"limit": ROWS},
-        arrivals=Arrivals(rate_per_s=ROWS / 3),
+        arrivals=Arrivals(rate_per_s=ROWS / 8),
     )
     for name, condition in (("all", "true"), ("odd", "reading % 2 = 1"), ("low", "reading < 100")):
         app.query(
@@ -114,8 +114,8 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         with failing_disk(run, seed, monkeypatch) as hits:
             deadline = time.monotonic() + 60
-            while hits[0] < 20 or not run.rates.per_s("readings"):
-                assert time.monotonic() < deadline, "the disk was never full"
+            while hits[0] < 5 or not run.rates.per_s("readings"):
+                assert time.monotonic() < deadline, f"the disk was full {hits[0]} times only"
                 time.sleep(0.05)  # polls
         run.drain()
         assert not run.failures
