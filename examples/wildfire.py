@@ -37,7 +37,7 @@ DANGER = "2 * exp(-0.45 + 0.987 * ln(7) - 0.0345 * humidity + 0.0338 * temperatu
 #: What the archive signs each reading with, so that nobody can change it unseen.
 SEAL = "sha2(to_json(struct(*)), 256)"
 #: Readings by which the machine's capacity is measured.
-FEW, MANY = 100_000, 700_000
+WARM, FEW, MANY, MOST = 5_000, 100_000, 700_000, 5_600_000
 #: Share of that capacity that readings need before and after the burst, and during it.
 CALM, BURST = 0.35, 1.4
 
@@ -115,17 +115,24 @@ def calibrate(spark: SparkSession, out: Path) -> float:
     """Readings per second that keep the machine busy, ingest and every query together.
 
     From the time that many readings take over that of few: what a run spends once, whatever
-    arrives, is not in it. The first run warms the machine up.
+    arrives, is not in it. Many are as many as take at least twice as long, else noise would be
+    measured. The first run warms the machine up.
     """
-    seconds: dict[int, float] = {}
-    for rows in (5_000, FEW, MANY):
+
+    def seconds(rows: int) -> float:
         app = application(spark, Arrivals(rate_per_s=1e6), limit=rows)
         with app.run("round-robin", run_dir=out / "calibration") as run:
             began = time.monotonic()
             run.drain()
-            seconds[rows] = time.monotonic() - began
+            took_s = time.monotonic() - began
         shutil.rmtree(out / "calibration")
-    return (MANY - FEW) / max(seconds[MANY] - seconds[FEW], 0.1)
+        return took_s
+
+    seconds(WARM)
+    few_s, many = seconds(FEW), MANY
+    while (many_s := seconds(many)) < 2 * few_s and many < MOST:
+        many *= 2
+    return (many - FEW) / max(many_s - few_s, many_s / 2)
 
 
 def watch(
