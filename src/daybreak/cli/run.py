@@ -90,6 +90,9 @@ def run(
         typer.Option(help="Stop when all input that is there is answered; closes open windows."),
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that submit jobs.")] = 2,
+    express: Annotated[
+        int, typer.Option(min=0, max=16, help="Further ones, for the most important class alone.")
+    ] = 0,
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
@@ -121,7 +124,9 @@ def run(
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or Path("runs") / declared.name
-    started = app.run(policy, run_dir=folder, workers=workers, reset=reset_query or ())
+    started = app.run(
+        policy, run_dir=folder, workers=workers, express=express, reset=reset_query or ()
+    )
     with started as running, ExitStack() as beside:
         if dashboard:
             say = teller("dashboard") if only_json else say_plainly

@@ -224,7 +224,9 @@ class Compositor:
 
     def costs(self, kin: str | None) -> Costs:
         """The same by what queries have in common; None of those that run alone."""
-        return self._costs.setdefault(kin, Costs())
+        if kin not in self._costs:
+            self._costs[kin] = Costs()
+        return self._costs[kin]
 
     def cell(self, asked: int) -> list[int]:
         """The queries that may run along with this one and itself, in a fixed order."""

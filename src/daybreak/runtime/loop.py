@@ -11,6 +11,7 @@ from typing import Protocol
 
 from daybreak.model.errors import EngineBug
 from daybreak.policies.base import Change, Plan, Policy, Work
+from daybreak.runtime.express import Express
 from daybreak.runtime.state import SystemState
 
 
@@ -18,7 +19,8 @@ class Executor(Protocol):
     """Runs plans on workers, in virtual or in real time."""
 
     @property
-    def workers(self) -> int: ...
+    def workers(self) -> int:
+        """Express ones included."""
 
     @property
     def now_ns(self) -> int: ...
@@ -48,7 +50,8 @@ class Loop:
         self.policy = policy
         self.executor = executor
         self.work = Work()
-        self.idle = list(range(executor.workers))
+        self.idle = list(range(state.workers))
+        self._express = Express(state)
         #: Workers and riders whose present job was begun under an earlier policy.
         self._inherited: set[int] = set()
         self._inherited_riders: set[int] = set()
@@ -69,6 +72,8 @@ class Loop:
 
     def dispatch(self) -> None:
         """Gives work to idle workers until the policy has none for them."""
+        if self._express.idle:
+            self._dispatch_express()
         idle, work = self.idle, self.work
         while idle:
             plan = self.policy.decide(self.executor.now_ns, idle[-1])
@@ -84,11 +89,32 @@ class Loop:
             if work.invocations:
                 work.clear()
 
+    def _dispatch_express(self) -> None:
+        """To the policy it is as if somebody had taken these queries along."""
+        express = self._express
+        while express.idle and (plan := express.next()) is not None:
+            [step] = plan.steps
+            self.state.running[step.box] = True
+            express.boxes.add(step.box)
+            riders = self.executor.start(express.idle.pop(), plan, Work())
+            for box in (step.box, *riders):
+                self.policy.on_boarding(box, self.executor.now_ns)
+
+    def retire(self) -> None:
+        """From now on idle workers are given nothing."""
+        self.idle.clear()
+        self._express.idle.clear()
+
     def completed(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """Called by the executor when a plan ended; its worker is idle again."""
         if self._marks:
             for step in plan.steps:
                 self.state.running[step.box] = False
+        if worker >= self.state.workers:
+            self._express.idle.append(worker)
+            self._express.boxes.discard(plan.steps[0].box)
+            self.rode(plan.steps[0].box, cost_ns, now_ns)
+            return
         self.idle.append(worker)
         if worker in self._inherited:
             self._inherited.discard(worker)
@@ -112,8 +138,8 @@ class Loop:
         only that their boxes hold tuples.
         """
         self.policy = policy
-        self._inherited = set(range(self.executor.workers)) - set(self.idle)
-        self._inherited_riders = set(self.executor.riding)
+        self._inherited = set(range(self.state.workers)) - set(self.idle)
+        self._inherited_riders = {*self.executor.riding, *self._express.boxes}
         policy.attach(self.state, self.work, seed)
         self.arrived = policy.on_arrival
         self._on_completion = policy.on_completion
@@ -134,7 +160,7 @@ class Loop:
         running, riding = self.state.running, self.executor.riding
         for step in plan.steps:
             if running[step.box]:
-                if step.box in riding:
+                if step.box in riding or step.box in self._express.boxes:
                     return False
                 name = self.state.network.boxes[step.box].name
                 raise EngineBug(f"{self.policy.name} planned box {name!r}, which is running")

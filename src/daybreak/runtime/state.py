@@ -13,11 +13,19 @@ class SystemState:
     """
 
     def __init__(
-        self, network: Network, workers: int = 1, *, rides: bool = False, polls: bool = False
+        self,
+        network: Network,
+        workers: int = 1,
+        *,
+        express: int = 0,
+        rides: bool = False,
+        polls: bool = False,
     ) -> None:
+        """``express`` workers come on top; policies are not asked about them."""
         boxes = len(network.boxes)
         self.network = network
         self.workers = workers
+        self.express = express
         self.rides = rides
         self.polls = polls
         self.pending = [0] * boxes

@@ -112,7 +112,9 @@ class Replay:
         ends early if it takes more jobs than ``most_jobs``; ``spent.wall_ns`` tells when.
         """
         span_ns = self.end_ns - self.from_ns
-        state = SystemState(self.network, int(self.recorded.manifest["workers"]), rides=True)
+        about = self.recorded.manifest
+        express = int(about.get("express", 0))  # records of old do not tell
+        state = SystemState(self.network, int(about["workers"]), express=express, rides=True)
         monitor = Monitor(self.network, sample_every_ns=max(span_ns // 200, 1))
         monitor.tell_of_results(policy)
         executor = JobExecutor(
@@ -123,15 +125,15 @@ class Replay:
         )  # fmt: skip
         with collector_paused():
             Loop(state, policy, executor, seed).run()
-        kept = ("pipeline", "reads", "kin", "windows", "rider_bound_s", "changes")
+        kept = ("pipeline", "reads", "kin", "windows", "express", "rider_bound_s", "changes")
         manifest = {
             "daybreak": __version__,
             "world": "replay",
             **policy.told(),
-            **{key: value for key, value in self.recorded.manifest.items() if key in kept},
+            **{key: value for key, value in about.items() if key in kept},
         }
         end_ns = executor.now_ns if executor.jobs_left <= 0 else max(span_ns, executor.now_ns)
-        return monitor.report(state, end_ns, state.workers + 1, manifest)
+        return monitor.report(state, end_ns, executor.workers + 1, manifest)
 
 
 def _network(report: RunReport) -> Network:

@@ -236,6 +236,7 @@ class App:
         *,
         run_dir: Path | str = "runs/spark",
         workers: int = 2,
+        express: int = 0,
         seed: int = 1,
         reset: Sequence[str] = (),
         rider_bound_s: float = 0.1,
@@ -244,6 +245,8 @@ class App:
     ) -> Run:
         """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
 
+        ``workers`` threads submit jobs as the policy says, and ``express`` further ones those of
+        the most important class, as soon as it has something to do.
         Filters of one class over one stream run together while that delays the query the policy
         asked for by at most ``rider_bound_s``; 0 lets every query run by itself. ``limits``
         says how far things may go before it gives way; left out: those of the pipeline.
@@ -253,6 +256,7 @@ class App:
             self.check(policy),
             Path(run_dir),
             workers=workers,
+            express=express,
             seed=seed,
             reset=tuple(reset),
             rider_bound_s=rider_bound_s,

@@ -132,6 +132,12 @@ class Composite:
         #: every condition twice. And the same without the stream's own columns, for whoever has
         #: them in the same order (``beside``): "" for a join, whose rows are others.
         self.sql, self.sql_beside = self._texts() if self.source is None else self._joined()
+        #: The stream's own columns, by their names in lower case, and what holds them.
+        self._plain = [
+            (_bare_name(text).lower(), holder)
+            for text, holder in self._holder.items()
+            if _is_column(text)
+        ]
 
     def _mask_texts(self) -> dict[str, str]:
         """Each mask column and its expression."""
@@ -188,13 +194,14 @@ class Composite:
 
         None if a name does not tell one column.
         """
-        for text, holder in self._holder.items():
-            if _is_column(text):
-                found = [n for n in rows.column_names if n.lower() == _bare_name(text).lower()]
-                if len(found) != 1:
-                    return None
-                result = result.append_column(holder, rows.column(found[0]))
-        return result
+        names = [name.lower() for name in rows.column_names]
+        columns, holders = result.columns, result.column_names
+        for name, holder in self._plain:
+            if names.count(name) != 1:
+                return None
+            columns.append(rows.column(names.index(name)))
+            holders.append(holder)
+        return pa.Table.from_arrays(columns, holders)
 
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""
@@ -204,10 +211,9 @@ class Composite:
         for at, schema in schemas.items():
             part = self._parts[at]
             rows = np.flatnonzero(masks[at // BITS] & np.int64(1 << at % BITS))
-            held = result.select([self._holder[text] for _, text in part.columns])
-            mine = held.rename_columns([name for name, _ in part.columns])
+            mine = result.select([self._holder[text] for _, text in part.columns])
             mine = mine.take(pa.array(rows)) if len(rows) < len(result) else mine
-            found.append(mine.cast(schema))
+            found.append(typed(mine, schema))
         return found
 
     def earliest(
@@ -239,6 +245,13 @@ class Composite:
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The same columns, all of them nullable: alone or in a group, a result looks the same."""
     return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table's columns, in their order, with other names and types where they differ."""
+    pairs = zip(table.columns, schema.types, strict=True)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in pairs]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def quoted(name: str) -> str:

@@ -51,7 +51,7 @@ class SparkExecutor:
 
         ``next_seq`` is the first segment not in the inboxes, by stream.
         """
-        self.workers = state.workers
+        self.workers = state.workers + state.express
         #: The first segment that has not been handed to the queries, by stream.
         self.next_seq = next_seq
         self.books = books
@@ -295,7 +295,7 @@ class SparkExecutor:
         self._told_ns = time.perf_counter_ns()
         self.books.monitor.scheduling_ns += self._told_ns - began
         if self._stopping.is_set():
-            loop.idle.clear()  # nobody asks for work any more
+            loop.retire()  # nobody asks for work any more
             return self._busy > 0
         return True
 

@@ -81,13 +81,17 @@ class Run:
         run_dir: Path,
         *,
         workers: int = 2,
+        express: int = 0,
         seed: int = 1,
         reset: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
         shedding: SheddingParams | None = None,
     ) -> None:
-        """``rider_bound_s``: how much queries that run along may delay the one asked for."""
+        """``express`` workers come on top of the others, for the highest class alone.
+
+        ``rider_bound_s``: how much queries that run along may delay the one asked for.
+        """
         self.prepared = prepared
         # Refused before locking.
         self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
@@ -109,14 +113,21 @@ class Run:
         self.forgotten: list[str] = []
         self.operations = Operations(self)
         try:
-            self._open(workers, seed, reset, rider_bound_s)
+            self._open(workers, express, seed, reset, rider_bound_s)
         except BaseException:
             self._end_threads()
             self.events.close()
             self.rundir.close()
             raise
 
-    def _open(self, workers: int, seed: int, reset: tuple[str, ...], rider_bound_s: float) -> None:
+    def _open(
+        self,
+        workers: int,
+        express: int,
+        seed: int,
+        reset: tuple[str, ...],
+        rider_bound_s: float,
+    ) -> None:
         self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
         for stream in self.prepared.streams:
             self.dead.count(stream)  # refused now, if they cannot be read, rather than at the end
@@ -136,7 +147,7 @@ class Run:
                 view.closed(closed.seq, time.time_ns())
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
-        self.state = SystemState(network, workers, rides=True)
+        self.state = SystemState(network, workers, express=express, rides=True)
         self.start_ns = time.time_ns()
         self.monitor = Monitor(network)
         self.monitor.tell_of_results(self.policy)
@@ -356,6 +367,7 @@ class Run:
             pipeline=self.prepared.name,
             policy=self.policy.name,
             workers=self.state.workers,
+            express=self.state.express,
             version=__version__,
         )
         if self.recovered.delivered:
@@ -553,6 +565,7 @@ class Run:
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "kin": {n: c.kin for n, c in self.prepared.checked.items() if c.kin is not None},
             "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
+            "express": self.state.express,
             "rider_bound_s": self.executor.compositor.bound_ns / 1e9,
             "changes": self.changes,
             **({"shedding": asdict(self._shedding)} if self._shedding else {}),

@@ -50,12 +50,15 @@ class SegmentStore:
         self._log = log
         self._guard = threading.RLock()
         self._streams: dict[str, list[Segment]] = {}
+        #: What all of them take.
+        self._bytes = 0
         self._tables = _Tables(memory_bytes)
         self._small_bytes = small_bytes
         self._appending: dict[str, threading.Lock] = {}
         self._clocks: dict[str, EventClock] = {}
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
+            self._bytes += segment.bytes
             self._check(segment)
         self._remove_unlisted()
 
@@ -124,6 +127,7 @@ class SegmentStore:
                 clock.moved(span["high_us"], span["after_us"])
             with self._guard:
                 self._streams.setdefault(stream, []).append(segment)
+                self._bytes += segment.bytes
                 self._tables.put(segment, stamped)
             return segment
 
@@ -210,8 +214,7 @@ class SegmentStore:
 
     def held_bytes(self) -> int:
         """What all segments take."""
-        with self._guard:
-            return sum(s.bytes for kept in self._streams.values() for s in kept)
+        return self._bytes
 
     def table(self, segment: Segment) -> pa.Table:
         """All rows of one segment, from memory or from its file."""
@@ -252,6 +255,7 @@ class SegmentStore:
         with self._guard:
             self._streams[stream] = [s for s in self._streams[stream] if s.seq >= below]
             for segment in gone:
+                self._bytes -= segment.bytes
                 self._tables.drop(segment)
         for segment in filter(lambda s: s.file, gone):
             (self._folder / segment.file).unlink(missing_ok=True)

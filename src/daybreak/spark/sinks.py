@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import io
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
@@ -142,24 +144,75 @@ class FileSink(_Staging):
 
 
 class _CallingSink(_Staging):
-    """Gives the rows to a function, then removes the staged file: at least once."""
+    """Gives the rows to a function, then removes the staged file: at least once.
+
+    Nobody else reads that file, so it is of the kind that is written and read soonest.
+    """
 
     exactly_once = False
 
     def __init__(self, query: str, staging: Path, call: Callback) -> None:
-        super().__init__(query, staging / file_name(query), "parquet", pq.write_table)
+        super().__init__(query, staging / file_name(query), "arrow", _write_arrow)
         self._call = call
 
     def deliver(self, file: CommittedFile) -> bool:
         if not file.path.exists():
             return False
-        self._call(pq.read_table(file.path, partitioning=None), f"{file.job}/{file.query}")
+        self._call(_read_staged(file), f"{file.job}/{file.query}")
         file.path.unlink()
         return True
 
 
+def _write_arrow(table: pa.Table, out: BinaryIO) -> None:
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_staged(file: CommittedFile) -> pa.Table:
+    if file.path.suffix == ".parquet":  # as it was in earlier run directories
+        return pq.read_table(file.path, partitioning=None)
+    content = file.path.read_bytes() if file.content is None else file.content
+    return pa.ipc.open_stream(content).read_all()
+
+
 class SinkTimeout(Exception):
     """A sink's function did not return in time."""
+
+
+class _Caller:
+    """A thread that calls functions for another one, which need not wait for ever.
+
+    It ends with whoever it called for: nobody refers to it then.
+    """
+
+    def __init__(self) -> None:
+        calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._calls = calls
+        threading.Thread(target=_make_calls, args=(calls,), name="sinks", daemon=True).start()
+
+    def call(self, function: Callable[[], object]) -> Future[object]:
+        outcome: Future[object] = Future()
+        self._calls.put((function, outcome))
+        return outcome
+
+    def __del__(self) -> None:
+        self._calls.put(None)
+
+
+_Call: TypeAlias = tuple[Callable[[], object], Future[object]]
+#: The caller of each thread that delivers: a new thread for every call would cost more than the
+#: call, all the more where many threads share Python's lock.
+_callers = threading.local()
+
+
+def _make_calls(calls: queue.SimpleQueue[_Call | None]) -> None:
+    while (call := calls.get()) is not None:
+        function, outcome = call
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+        del call, function, outcome  # rows are not kept until the next ones come
 
 
 class CallbackSink(_CallingSink):
@@ -173,24 +226,24 @@ class CallbackSink(_CallingSink):
         super().__init__(query, staging, self._within)
         self._function = call
         self._limit_s = limit_s
-        self._left: threading.Thread | None = None
+        self._left: Future[object] | None = None
 
     def _within(self, table: pa.Table, key: str) -> None:
-        if self._left is not None and self._left.is_alive():
+        if self._left is not None and not self._left.done():
             raise SinkTimeout("its sink has not returned from an earlier call yet")
-        outcome: Future[object] = Future()
-
-        def call() -> None:
-            try:
-                outcome.set_result(self._function(table, key))
-            except BaseException as error:
-                outcome.set_exception(error)
-
-        self._left = threading.Thread(target=call, name=f"sink of {self.query}", daemon=True)
-        self._left.start()
-        if not wait([outcome], self._limit_s).done:
-            raise SinkTimeout(f"its sink took longer than job_timeout = {self._limit_s:g} s")
-        outcome.result()
+        caller: _Caller | None = getattr(_callers, "mine", None)
+        if caller is None:
+            caller = _callers.mine = _Caller()
+        outcome = caller.call(partial(self._function, table, key))
+        try:
+            failure = outcome.exception(self._limit_s)
+        except TimeoutError:
+            self._left = outcome
+            del _callers.mine  # it is at this call until that returns
+            late = f"its sink took longer than job_timeout = {self._limit_s:g} s"
+            raise SinkTimeout(late) from None
+        if failure is not None:
+            raise failure
 
 
 class ConsoleSink(_CallingSink):

@@ -1,0 +1,36 @@
+"""Express workers: threads that only the most important class may use.
+
+A job cannot be interrupted. So a query that must answer soon waits, when all workers are busy, for
+one of them to end, whatever the policy. An express worker is kept out of this: it takes the queries
+of the highest class as soon as they hold something, in the order of their oldest tuples, and nobody
+else's. The policy shares out the other workers as ever, and hears of an express job as of queries
+that were taken along: they run, then they are free again and it is told what they cost.
+"""
+
+from __future__ import annotations
+
+from daybreak.policies.base import Plan, Step
+from daybreak.runtime.state import SystemState
+
+
+class Express:
+    """Chooses for express workers; the loop's thread alone uses it. A query is one box here."""
+
+    def __init__(self, state: SystemState) -> None:
+        self._state = state
+        self.idle = list(range(state.workers, state.workers + state.express))
+        #: The boxes that express workers were given.
+        self.boxes: set[int] = set()
+
+    def next(self) -> Plan | None:
+        """The free query of the highest class that waits longest; None if there is none."""
+        state = self._state
+        waiting = [b for b, n in enumerate(state.pending) if n and not state.running[b]]
+        if not waiting:
+            return None
+        priority, of_query = state.class_priority, state.query_class
+        highest = max(priority[c] for c in set(of_query))
+        urgent = [b for b in waiting if priority[of_query[b]] == highest]
+        if not urgent:
+            return None
+        return Plan((Step(min(urgent, key=state.head_ns.__getitem__)),))
