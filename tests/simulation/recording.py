@@ -49,6 +49,7 @@ def model(
     rate_per_s: float = 15.0,
     noise: float = 0.3,
     workers: int = 2,
+    express: int = 0,
     changes: Sequence[Made] = (),
 ) -> Replay:
     """Segments of two streams, filters of two classes and a query that runs by itself."""
@@ -69,7 +70,8 @@ def model(
     state = SystemState(network, workers)
     manifest = {
         "pipeline": "made", "reads": {n: list(r) for n, r in READS.items()}, "kin": kin,
-        "windows": [], "rider_bound_s": 0.1, "changes": [_told(network, c) for c in changes],
+        "windows": [], "express": express, "rider_bound_s": 0.1,
+        "changes": [_told(network, c) for c in changes],
     }  # fmt: skip
     tuples = 100 * len(deliveries)
     return Replay(

@@ -100,17 +100,17 @@ def test_who_can_run_together_is_told_beforehand(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "train", "rider_bound_s", "few_rows"),
+    ("policy", "train", "rider_bound_s", "few_rows", "express"),
     [
         *(
-            (name, i * 150, 0.1, None)
+            (name, i * 150, 0.1, None, i % 2)
             for i, (name, p) in enumerate(all_policies().items())
             if p.on_spark
         ),
-        ("round-robin", 5, 0.1, None),
-        ("stride", 100, 0.0, None),
-        ("stride", 0, 0.1, 50),
-        ("stride", 0, 0.1, 10**6),
+        ("round-robin", 5, 0.1, None, 0),
+        ("stride", 100, 0.0, None, 0),
+        ("stride", 0, 0.1, 50, 0),
+        ("stride", 0, 0.1, 10**6, 0),
     ],
 )
 def test_every_query_gives_the_rows_of_the_batch(
@@ -121,16 +121,18 @@ def test_every_query_gives_the_rows_of_the_batch(
     train: int,
     rider_bound_s: float,
     few_rows: int | None,
+    express: int,
 ) -> None:
     """With compositing, and without it (a bound of 0); without jobs, with jobs on rows in memory,
-    and with jobs on rows in files."""
+    and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
         monkeypatch.setattr("daybreak.spark.jobs.MOST_ROWS", 0)
         monkeypatch.setattr("daybreak.spark.jobs.FEW_ROWS", few_rows)
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)
     app = declare(spark, rows)
-    with app.run(chosen, run_dir=tmp_path / "run", rider_bound_s=rider_bound_s) as run:
+    folder = tmp_path / "run"
+    with app.run(chosen, run_dir=folder, rider_bound_s=rider_bound_s, express=express) as run:
         run.drain()
     jobs = pq.read_table(tmp_path / "run/record/jobs.parquet")
     for kind in (("filter", "expressions", "everything", "all_others"), ("static", "static_too")):

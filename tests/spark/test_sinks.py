@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +25,15 @@ from daybreak.model.specs import SinkSpec
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import CommittedFile
 from daybreak.spark.settle import Settler
-from daybreak.spark.sinks import ConsoleSink, MemorySink, Sink, make_sink, recover
+from daybreak.spark.sinks import (
+    CallbackSink,
+    ConsoleSink,
+    MemorySink,
+    Sink,
+    SinkTimeout,
+    make_sink,
+    recover,
+)
 from daybreak.spark.texts import write_csv, write_json_lines
 
 TABLE = pa.table({"station": ["a", None, ""], "t": pa.array([41, 38, None], pa.int32())})
@@ -139,6 +148,43 @@ def test_a_callback_is_given_rows_and_a_key_and_again_if_it_failed(
     assert not sink.deliver(file)
     assert [key for _, key in calls] == [f"{file.job}/fire"] * 2
     assert all(table.equals(TABLE) for table, _ in calls)
+
+
+def test_a_callback_that_hangs_is_left_behind_and_not_called_again_before_it_returns(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    may_end, calls = threading.Event(), list[str]()
+
+    def hangs(_table: pa.Table, key: str) -> None:
+        calls.append(key)
+        assert may_end.wait(30)
+
+    stuck = CallbackSink("fire", tmp_path / "staging", hangs, limit_s=0.05)
+    well = CallbackSink("smoke", tmp_path / "staging", lambda _, key: calls.append(key), 30.0)
+    file = commit(log, stuck)
+    with pytest.raises(SinkTimeout, match="longer than"):
+        stuck.deliver(file)
+    with pytest.raises(SinkTimeout, match="not returned"):
+        stuck.deliver(file)
+    other = commit(log, well)
+    assert well.deliver(other), "the thread that delivers has another one to call functions with"
+    may_end.set()
+    assert calls == [f"{file.job}/fire", f"{other.job}/smoke"]
+
+
+def test_a_result_staged_as_parquet_is_still_delivered(tmp_path: Path, log: CommitLog) -> None:
+    """Earlier run directories may hold such files."""
+    sink = make(tmp_path, "memory")
+    file = commit(log, sink)
+    old = file.path.with_suffix(".parquet")
+    pq.write_table(TABLE, old)
+    file.path.unlink()
+    assert sink.deliver(replace(file, path=old))
+    assert isinstance(sink, MemorySink)
+    found = sink.table()
+    assert found is not None
+    assert found.equals(TABLE)
+    assert not old.exists()
 
 
 def test_the_console_shows_rows_up_to_a_limit(tmp_path: Path, log: CommitLog) -> None:

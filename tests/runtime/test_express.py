@@ -1,0 +1,110 @@
+"""Express workers: the highest class does not wait for others' jobs, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.simulation.recording import jobs, model, record
+
+from daybreak.model.network import Box, Network, Query, QueryClass, Stream
+from daybreak.policies.base import Plan, Step
+from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.runtime.express import Express
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.state import SystemState
+from daybreak.simulation.jobs import NEVER, JobExecutor
+from daybreak.simulation.replay import Replay
+
+ON_SPARK = [name for name, p in all_policies().items() if p.on_spark]
+
+
+def state_of(classes: str, express: int = 1) -> SystemState:
+    """One query for each letter: of the highest class, the middle or the lowest."""
+    names = [f"q{i}" for i in range(len(classes))]
+    network = Network(
+        streams=[Stream(name="s")],
+        boxes=[Box(name=n, inputs=("s",), kind="filter") for n in names],
+        queries=[Query(name=n, output=n, cls=c) for n, c in zip(names, classes, strict=True)],
+        classes=[QueryClass(name=c, priority=p) for c, p in zip("hml", (60, 30, 10), strict=True)],
+    )
+    return SystemState(network, workers=2, express=express, rides=True)
+
+
+def hold(state: SystemState, **head_ns: int) -> None:
+    for query, at_ns in head_ns.items():
+        box = state.network.query_index[query]
+        state.pending[box], state.head_ns[box] = 5, at_ns
+
+
+def test_the_query_of_the_highest_class_that_waits_longest_is_next() -> None:
+    state = state_of("lhmhh")
+    express = Express(state)
+    assert express.idle == [2], "workers 0 and 1 are the policy's"
+    assert express.next() is None
+    hold(state, q0=1, q2=2)
+    assert express.next() is None, "those below do not get it"
+    hold(state, q1=9, q3=4, q4=6)
+    assert express.next() == Plan((Step(3),))
+    state.running[3] = True
+    assert express.next() == Plan((Step(4),))
+    state.class_priority[1] = 99.0
+    assert express.next() == Plan((Step(2),)), "priorities as they are now"
+
+
+def test_the_highest_class_is_one_that_has_queries() -> None:
+    state = state_of("lmm")
+    hold(state, q0=1, q2=7)
+    assert Express(state).next() == Plan((Step(2),))
+
+
+@pytest.mark.parametrize("policy", ON_SPARK)
+def test_the_highest_class_answers_sooner_and_all_is_answered(policy: str) -> None:
+    """One worker with more than it can do at once: with an express worker beside it, less waits."""
+    without = model(workers=1, rate_per_s=25.0).run(make_policy_with(policy))
+    beside = model(workers=1, express=1, rate_per_s=25.0).run(make_policy_with(policy))
+    for cls in ("high", "low"):
+        assert beside.by_class()[cls].count == without.by_class()[cls].count
+    assert beside.by_class()["high"].mean_s < without.by_class()["high"].mean_s
+
+
+def test_it_is_the_policys_worker_that_the_other_classes_share() -> None:
+    """However much the highest class has to do, the others do not get its express worker."""
+    with_two = model(workers=2, rate_per_s=25.0).run(make_policy_with("fcfs"))
+    express = model(workers=1, express=1, rate_per_s=25.0).run(make_policy_with("fcfs"))
+    assert express.by_class()["high"].mean_s < with_two.by_class()["high"].mean_s
+    assert express.by_class()["low"].mean_s > with_two.by_class()["low"].mean_s
+
+
+@pytest.mark.parametrize("policy", ON_SPARK)
+def test_a_replay_has_the_express_workers_of_its_record(tmp_path: Path, policy: str) -> None:
+    record(model(workers=1, express=1, span_s=2.0), make_policy_with(policy), tmp_path / "1")
+    record(Replay.load(tmp_path / "1"), make_policy_with(policy), tmp_path / "2")
+    assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
+
+
+@pytest.mark.parametrize("policy", ON_SPARK)
+def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str) -> None:
+    replay, random = model(workers=2, rate_per_s=25.0), Random(7)
+    state = SystemState(replay.network, 2, express=1, rides=True)
+    executor = JobExecutor(
+        state, Monitor(replay.network), replay.queries, replay.deliveries,
+        end_ns=NEVER - 1, bound_ns=replay.bound_ns,
+    )  # fmt: skip
+    loop = Loop(state, make_policy_with(policy), executor, seed=1)
+    switched = 0
+    while True:
+        loop.dispatch()
+        if not executor.advance(loop):
+            break
+        if random.random() < 0.1:
+            switched += 1
+            other = policy if switched % 2 else random.choice(ON_SPARK)
+            loop.switch(make_policy_with(other), switched, executor.now_ns)
+    assert switched > 20
+    assert not any(state.pending)
+    assert not any(state.running)
+    asked = sum(len(d.boxes) * d.item.tuples for d in replay.deliveries)
+    assert sum(state.tuples_in) == asked
