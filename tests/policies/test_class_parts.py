@@ -207,6 +207,20 @@ def test_algorithm_3(
     assert tuple(corrected(before, (50, 40, 30), response)) == after
 
 
+@pytest.mark.parametrize(
+    ("response", "after"),
+    [
+        ((1.0, 2.0, 3.0), (50, 40, 30)),
+        ((2.0, 1.5, 3.0), (50, 30, 30)),  # a quarter too fast
+        ((2.0, 1.99, 3.0), (50, 39, 30)),  # never less than a slot
+        ((9e9, 1.0, 3.0), (50, 1, 30)),  # and never its last
+        ((2.0, 1.0, 0.5), (50, 20, 15)),
+    ],
+)
+def test_corrections_by_share(response: tuple[float, ...], after: tuple[int, ...]) -> None:
+    assert tuple(corrected((50, 40, 30), (50, 40, 30), response, by_share=True)) == after
+
+
 def test_abd_follows_the_ruler_one_pass_per_slot() -> None:
     """Priorities 3, 2, 1: AB|AC|AB without borders, each class one box ready."""
     state = SystemState(network("abc", (3, 2, 1)))

@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
@@ -24,19 +24,26 @@ from daybreak.policies.ruler import LARGEST, ruler, slots_of, whole
 
 
 def corrected(
-    frequencies: Sequence[int], priorities: Sequence[float], response: Sequence[float]
+    frequencies: Sequence[int],
+    priorities: Sequence[float],
+    response: Sequence[float],
+    *,
+    by_share: bool = False,
 ) -> list[int]:
     """Algorithm 3, lines 6-14: slots per class after a look at response times.
 
     Classes come highest first. Where class i is slower than i + 1, the latter loses a slot, or
     if it has but one, the former gains one. There is no guard on the order: a class may end
     with fewer slots than one below it. NaN (no results) accuses nobody.
+
+    ``by_share`` (not in the text): it loses the share of its slots by which it is too fast.
     """
     found = list(frequencies)
     for i in range(len(found) - 1):
         if priorities[i] > priorities[i + 1] and response[i] > response[i + 1]:
             if found[i + 1] > 1:
-                found[i + 1] -= 1
+                excess = 1 - response[i + 1] / response[i] if by_share else 0.0
+                found[i + 1] = max(1, found[i + 1] - max(1, round(found[i + 1] * excess)))
             elif found[i] < LARGEST:
                 found[i] += 1
     return found
@@ -50,6 +57,8 @@ class AbdParams:
     slice_us: float = 50.0
     #: Correct the slots by response times.
     monitor: bool = True
+    #: How many slots a correction takes: one, as in the text, or in proportion to the inversion.
+    steps: Literal["slot", "share"] = "slot"
     #: Tuples a box takes at most per call; 0 means as many as its slice allows.
     train: int = 0
 
@@ -205,6 +214,7 @@ class AdaptiveBroadcastDisk(BasePolicy):
             self._frequencies,
             [self.view.class_priority[c] for c in order],
             [response[c] for c in order],
+            by_share=self.params.steps == "share",
         )
         if frequencies != self._frequencies:
             self._frequencies = frequencies
