@@ -3,10 +3,11 @@
 Three classes with one, two and three streams, each with three filter queries; queries over one
 stream run as one job, so more of them want to run than there are workers. First only the critical
 stream flows (idle). Then all of them, twice as fast each time until the workers fall behind: what
-they answer then is the capacity. Then at 1.3 times that, under MBD with an express worker and
-without, under stride with one, and, to compare, first come first served without.
-Asked for: under MBD the critical class stays within twice its idle response time, and the lowest
-class still gets results all the time.
+they answer then is the capacity. Then at 1.3 times that: under MBD and stride with one of the
+workers kept for the critical class (express), under MBD with a further one for it and without any,
+and, to compare, first come first served without.
+Asked for: under MBD with as many threads the critical class stays within twice its idle response
+time, and the lowest class still gets results all the time.
 
     python benchmarks/classes_on_spark.py [--json] [--load 1.3] [--seconds 30] [--workers 2]
 """
@@ -36,8 +37,8 @@ from daybreak.spark.session import local_session
 #: Class: priority and number of streams.
 CLASSES = {"critical": (60.0, 1), "watch": (30.0, 2), "archive": (10.0, 3)}
 QUERIES_A_STREAM = 3
-#: Policy, and whether with express workers.
-SIDES = (("mbd", True), ("mbd", False), ("stride", True), ("fcfs", False))
+#: Policy, express workers, and how many threads more or less than usual share the rest.
+SIDES = (("mbd", 1, -1), ("mbd", 1, 0), ("mbd", 0, 0), ("stride", 1, -1), ("fcfs", 0, 0))
 CRITICAL_PER_S = 200.0
 #: On each lower stream, where the search for the capacity begins.
 FIRST_PER_S = 4_000.0
@@ -54,6 +55,7 @@ class Measured:
     """One run: response times of the classes after the warm-up, and what became of the input."""
 
     policy: str
+    workers: int
     express: int
     load: float
     mean_s: dict[str, float]
@@ -129,7 +131,7 @@ def capacity_per_s(report: RunReport, rate_per_s: float) -> float | None:
     return answered / queries / (report.duration_s - WARM_UP_S)
 
 
-def measured(report: RunReport, policy: str, express: int, load: float) -> Measured:
+def measured(report: RunReport, policy: str, load: float) -> Measured:
     figures = ClassFigures.of(report, since_s=WARM_UP_S)
     lowest = report.class_of_output == len(CLASSES) - 1
     edges = np.linspace(WARM_UP_S, report.duration_s, 7)
@@ -139,7 +141,8 @@ def measured(report: RunReport, policy: str, express: int, load: float) -> Measu
     names = figures.classes
     return Measured(
         policy=policy,
-        express=express,
+        workers=report.manifest["workers"],
+        express=report.manifest["express"],
         load=load,
         mean_s=dict(zip(names, map(float, figures.at("mean")), strict=True)),
         p95_s=dict(zip(names, map(float, figures.at("p95")), strict=True)),
@@ -152,15 +155,15 @@ def measured(report: RunReport, policy: str, express: int, load: float) -> Measu
 
 def show(idle: Measured, runs: list[Measured]) -> None:
     heads = "  ".join(f"{c + ' mean/p95':>22}" for c in CLASSES)
-    print(f"{'policy':10} {'express':>7} {'load':>5}  {heads}")
+    print(f"{'policy':10} {'workers':>7} {'express':>7} {'load':>5}  {heads}")
     for m in [idle, *runs]:
         cells = [f"{m.mean_s[c] * 1e3:9.1f} /{m.p95_s[c] * 1e3:9.1f} ms" for c in CLASSES]
         beside = "  ".join(f"{c:>22}" for c in cells)
-        print(f"{m.policy:10} {m.express:7} {m.load:5.2f}  {beside}")
+        print(f"{m.policy:10} {m.workers:7} {m.express:7} {m.load:5.2f}  {beside}")
     for m in runs:
         ratio = m.mean_s["critical"] / idle.mean_s["critical"]
         print(
-            f"{m.policy}, {m.express} express: critical {ratio:.2f}x idle at the mean, "
+            f"{m.policy}, {m.workers} + {m.express}: critical {ratio:.2f}x idle at the mean, "
             f"{m.p95_s['critical'] / idle.p95_s['critical']:.2f}x at p95; "
             f"waiting at the end: {m.waiting}; lowest class, results over time: "
             f"{m.lowest_over_time}"
@@ -175,33 +178,34 @@ def main() -> int:
     parser.add_argument(
         "--train", type=int, default=0, help="tuples a job takes at most; 0: as it sees fit"
     )
-    parser.add_argument("--workers", type=int, default=2, help="threads that submit jobs")
-    parser.add_argument("--express", type=int, default=1, help="further ones, for the critical")
+    parser.add_argument("--workers", type=int, default=2, help="threads that submit jobs, from 2")
     given = parser.parse_args()
+    if given.workers < 2:
+        parser.error("one of the workers is for the critical class: give at least 2")
     spark = local_session("classes-on-spark")
 
-    def ran(policy: str, lower_per_s: float, express: int) -> RunReport:
+    def ran(policy: str, lower_per_s: float, workers: int, express: int) -> RunReport:
         made = make_policy_with(policy, train=given.train)
         rates = dict.fromkeys(CLASSES, lower_per_s) | {"critical": CRITICAL_PER_S}
-        return run(spark, rates, made, given.workers, express, given.seconds)
+        return run(spark, rates, made, workers, express, given.seconds)
 
     def say(text: str) -> None:
         if not given.json:
             print(text, flush=True)
 
     say("idle: next to nothing comes on the lower streams")
-    idle = measured(ran("mbd", 1.0, given.express), "mbd, idle", given.express, 0.0)
+    idle = measured(ran("mbd", 1.0, given.workers - 1, 1), "mbd, idle", 0.0)
     rate, capacity = FIRST_PER_S, None
     while capacity is None:
         say(f"capacity: {rate:,.0f} tuples/s on each lower stream")
-        capacity = capacity_per_s(ran("mbd", rate, given.express), rate)
+        capacity = capacity_per_s(ran("mbd", rate, given.workers, 0), rate)
         rate *= 2
     rate = given.load * capacity
     say(f"capacity {capacity:,.0f}; load {given.load:g}: {rate:,.0f} tuples/s on each lower stream")
     runs = []
-    for name, expressly in SIDES:
-        express = given.express if expressly else 0
-        runs.append(measured(ran(name, rate, express), name, express, given.load))
+    for name, express, more in SIDES:
+        report = ran(name, rate, given.workers + more, express)
+        runs.append(measured(report, name, given.load))
     ours = runs[0]
     held = ours.mean_s["critical"] <= 2 * idle.mean_s["critical"] and min(ours.lowest_over_time) > 0
     if given.json:

@@ -46,6 +46,34 @@ def test_it_is_durable_in_the_way_it_says(tmp_path: Path, log: CommitLog) -> Non
     assert log._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
 
 
+def test_a_power_cut_at_any_write_leaves_no_result_without_its_rows(tmp_path: Path) -> None:
+    """A segment does not wait for the disk; what follows it in the log does, and for both."""
+    log = CommitLog(tmp_path / "state.db")
+    log.register_query("hot", "v1", {"r": START})
+    log.checkpoint()
+    log.add_segment(segment("r", 0), b"rows" * 3000)
+    assert log._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL again
+    log.commit("j", [CursorMove("hot", "r", START, Cursor(1, 0))], [])
+    database, written = (tmp_path / "state.db").read_bytes(), (tmp_path / "state.db-wal")
+    frames = written.read_bytes()
+    log.close()
+    size = 24 + int.from_bytes(frames[8:12], "big")
+    found = []
+    for cut in range(32, len(frames) + 1, size):
+        after = tmp_path / f"cut-{cut}"
+        after.mkdir()
+        (after / "state.db").write_bytes(database)
+        (after / "state.db-wal").write_bytes(frames[:cut])
+        again = CommitLog(after / "state.db")
+        has_rows = bool(again.segments("r"))
+        has_result = again.cursors()["hot", "r"] == Cursor(1, 0)
+        assert has_rows or not has_result, cut
+        found.append((has_rows, has_result))
+        again.close()
+    assert set(found) == {(False, False), (True, False), (True, True)}
+    assert len(found) > 5
+
+
 def test_segments_are_found_by_place_and_by_batch(log: CommitLog) -> None:
     for seq in (2, 0, 1):
         log.add_segment(segment("r", seq, batch_id=seq + 7))

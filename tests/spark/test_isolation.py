@@ -234,11 +234,11 @@ def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Pat
     run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
     append, failures = run.store.append, [0]
 
-    def full(*args: Any) -> Any:
+    def full(*args: Any, **more: Any) -> Any:
         if failures[0] < 2:
             failures[0] += 1
             raise OSError(28, "No space left on device")
-        return append(*args)
+        return append(*args, **more)
 
     run.store.__dict__["append"] = full
     with run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,31 @@ def test_a_batch_becomes_one_file_and_one_row_of_the_log(tmp_path: Path) -> None
             {"v": v, ARRIVAL: 1007} for v in (1, 2, 3)
         ]
         assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_a_segment_is_told_of_before_the_wait_for_the_disk_and_given_after_it(
+    store: SegmentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def sync(_log: CommitLog) -> None:
+        happened.append("waited")
+        if len(happened) == 2:
+            raise OSError(errno.EIO, "the disk is gone")
+
+    def listed(segment: Segment) -> None:
+        happened.append("told")
+        assert store.rows("r", START)[0]["v"].to_pylist() == [1, 2], "its rows can be read"
+        assert store.segments("r") == [segment]
+
+    monkeypatch.setattr(CommitLog, "sync", sync)
+    offsets = {"logOffset": 0}
+    with pytest.raises(OSError, match="disk"):
+        store.append("r", "cp", 0, offsets, table(1, 2), 1000, listed)
+    assert happened == ["told", "waited"]
+    again = store.append("r", "cp", 0, offsets, table(1, 2), 2000, listed)
+    assert again == store.segments("r")[0]
+    assert happened == ["told", "waited"] * 2, "what was not durable yet is now"
 
 
 def test_a_small_batch_is_in_the_log_and_leaves_with_its_row(tmp_path: Path) -> None:

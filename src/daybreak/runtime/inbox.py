@@ -53,7 +53,7 @@ class Inbox:
         return inbox
 
     def arrive(self, segment: Arrival) -> int:
-        """A segment is durable; returns how many tuples are pending because of it."""
+        """A segment has come; returns how many tuples are pending because of it."""
         self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows))
         return segment.rows
 

@@ -7,11 +7,13 @@ neither. Everything else in the run directory is rebuilt, repeated or deleted by
 
 Small segments and small results are kept in the log itself: their bytes are made durable by the
 transaction that lists them, so a commit waits for the disk once. Large ones are files that are
-durable before they are listed.
+durable before they are listed. A segment's rows may be worked on before the disk has them: the
+log is written in order, so a result that is durable is never of rows that are not.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -25,6 +27,8 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.durable import boot_id
 from daybreak.spark.logrows import SCHEMA, CommittedFile, Cursor, CursorMove, SegmentRow, StagedFile
 
+#: As SQLite itself does.
+_sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 #: Ranges of lost rows that are kept.
 MOST_LOST = 10_000
 
@@ -43,6 +47,7 @@ class CommitLog:
         self._path = path
         self._guard = threading.RLock()
         self._jobs = 0
+        self._wal: int | None = None
         #: Jobs that ended without a commit, and may have staged something.
         self._abandoned: set[str] = set()
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -77,9 +82,21 @@ class CommitLog:
         #: for ours, even where both deliver to one folder.
         self.id, self.run = self._rows("SELECT id, run FROM meta")[0]
 
+        # SQLite never replaces this file while the log is open.
+        self._wal = os.open(f"{self._path}-wal", os.O_RDONLY)
+
     def close(self) -> None:
         with self._guard:
+            if self._wal is not None:
+                os.close(self._wal)
+                self._wal = None
             self._db.close()
+
+    def sync(self) -> None:
+        """Waits until all that was written so far is on the disk; others may write meanwhile."""
+        if self._wal is None:
+            raise EngineBug("the commit log is closed")
+        _sync(self._wal)
 
     def new_job(self) -> str:
         """A job id that no job had before, in this run, an earlier one or another directory."""
@@ -107,9 +124,19 @@ class CommitLog:
     # Segments
 
     def add_segment(self, segment: SegmentRow, content: bytes | None = None) -> None:
+        """Lists a segment, without waiting for the disk: ``sync`` does, or the next commit.
+
+        What was written before a commit is durable with it, so no result ever is of a segment
+        that a power cut then loses.
+        """
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
-        with self._transaction():
-            self._db.execute(_INSERT_SEGMENT, (*values, content))
+        with self._guard:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction():
+                    self._db.execute(_INSERT_SEGMENT, (*values, content))
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def segment_content(self, segment: SegmentRow) -> bytes:
         """What a segment without a file holds."""

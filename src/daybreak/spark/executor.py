@@ -90,7 +90,7 @@ class SparkExecutor:
     # Called from other threads
 
     def on_segment(self, segment: Segment) -> None:
-        """A segment is durable: its tuples are pending from now on."""
+        """A segment is listed: its tuples are pending from now on."""
         self._events.put(Arrived(segment))
 
     def on_tick(self, tick: Tick) -> None:

@@ -20,9 +20,8 @@ from pyspark.sql.types import StructType
 from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.ingest import OnSegment
 from daybreak.spark.logspace import Room, Stopped
-from daybreak.spark.segments import SegmentStore
+from daybreak.spark.segments import OnSegment, SegmentStore
 
 FORMAT = "generator"
 
@@ -133,16 +132,11 @@ class GeneratorSource:
     def _append(self, batch: int, first: int, last: int) -> None:
         now_ns = time.time_ns()
         table = self._rows.make(self._seed, np.arange(first, last, dtype=np.int64), now_ns // 1000)
-        segment = self._store.append(
-            self.name,
-            f"generator-{self._seed}",
-            batch,
-            [first, last],
-            table,
-            now_ns,
+        made_by = f"generator-{self._seed}"
+        offsets = [first, last]
+        self._store.append(
+            self.name, made_by, batch, offsets, table, now_ns, listed=self._on_segment
         )
-        if segment is not None:
-            self._on_segment(segment)
 
 
 def generator_schema(spec: StreamSpec) -> StructType:

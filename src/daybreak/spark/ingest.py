@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,7 @@ from daybreak.spark.deadletters import (
 )
 from daybreak.spark.logspace import Room
 from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import Segment, SegmentStore
-
-OnSegment = Callable[[Segment], None]
+from daybreak.spark.segments import OnSegment, SegmentStore
 
 
 class StreamSource:
@@ -100,16 +97,15 @@ class StreamSource:
         self._room.wait(self._stopping)
         table, malformed = parted(frame.toArrow())
         self._dead.keep(self.name, batch_id, malformed, time.time_ns())
-        segment = self._store.append(
+        self._store.append(
             self.name,
             self._checkpoint_id(),
             batch_id,
             self._offsets(batch_id),
             table,
             time.time_ns(),
+            listed=self._on_segment,
         )
-        if segment is not None:
-            self._on_segment(segment)
 
     def _checkpoint_id(self) -> str:
         text = (self._checkpoint / "metadata").read_text(encoding="utf-8")

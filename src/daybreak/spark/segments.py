@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -31,6 +32,13 @@ SMALL_BYTES = 2**18
 ARRIVAL = "_arrival_ns"
 
 Segment: TypeAlias = SegmentRow
+
+
+OnSegment: TypeAlias = Callable[[Segment], None]
+
+
+def _nobody(_segment: Segment) -> None:
+    """Is told."""
 
 
 class SegmentStore:
@@ -83,8 +91,12 @@ class SegmentStore:
         offsets: object,
         table: pa.Table,
         arrival_ns: int,
+        listed: OnSegment = _nobody,
     ) -> Segment | None:
         """Makes one micro-batch durable; None if it has no rows.
+
+        ``listed`` is told of the segment before the wait for the disk: its rows may be read
+        then, and whatever the log commits after that makes them durable too.
 
         The same batch of the same checkpoint gives the segment first made of it. Anything else
         that does not follow the newest segment is a ``ConfigError``: the checkpoint and the
@@ -94,42 +106,57 @@ class SegmentStore:
             turn = self._appending.setdefault(stream, threading.Lock())
         with turn:
             text = _canonical(offsets)
-            known = self._replayed(stream, checkpoint_id, batch_id, text)
-            if known is not None or table.num_rows == 0:
-                return known
-            stamped = _stamped(stream, table, arrival_ns)
-            clock = self._clocks.get(stream)
-            span = clock.span(table)._asdict() if clock is not None else {}
-            seq = self.end(stream).seq
-            file, content = "", None
-            if stamped.nbytes <= self._small_bytes:
-                content = _ipc(stamped)
-                size = len(content)
-            else:
-                file = f"{file_name(stream)}/{seq:012d}.parquet"
-                path = self._folder / file
-                make_folder(path.parent)
-                size = write_durably(path, lambda out: pq.write_table(stamped, out))
-            segment = Segment(
-                stream=stream,
-                seq=seq,
-                checkpoint_id=checkpoint_id,
-                batch_id=batch_id,
-                offsets=text,
-                rows=table.num_rows,
-                bytes=size,
-                arrival_ns=arrival_ns,
-                file=file,
-                **span,
-            )
-            self._log.add_segment(segment, content)
-            if clock is not None:
-                clock.moved(span["high_us"], span["after_us"])
-            with self._guard:
-                self._streams.setdefault(stream, []).append(segment)
-                self._bytes += segment.bytes
-                self._tables.put(segment, stamped)
+            segment = self._replayed(stream, checkpoint_id, batch_id, text)
+            if segment is None and table.num_rows:
+                segment = self._listed(stream, checkpoint_id, batch_id, text, table, arrival_ns)
+            if segment is not None:
+                listed(segment)
+                self._log.sync()
             return segment
+
+    def _listed(
+        self,
+        stream: str,
+        checkpoint_id: str,
+        batch_id: int,
+        offsets: str,
+        table: pa.Table,
+        arrival_ns: int,
+    ) -> Segment:
+        """A new segment, in its turn."""
+        stamped = _stamped(stream, table, arrival_ns)
+        clock = self._clocks.get(stream)
+        span = clock.span(table)._asdict() if clock is not None else {}
+        seq = self.end(stream).seq
+        file, content = "", None
+        if stamped.nbytes <= self._small_bytes:
+            content = _ipc(stamped)
+            size = len(content)
+        else:
+            file = f"{file_name(stream)}/{seq:012d}.parquet"
+            path = self._folder / file
+            make_folder(path.parent)
+            size = write_durably(path, lambda out: pq.write_table(stamped, out))
+        segment = Segment(
+            stream=stream,
+            seq=seq,
+            checkpoint_id=checkpoint_id,
+            batch_id=batch_id,
+            offsets=offsets,
+            rows=table.num_rows,
+            bytes=size,
+            arrival_ns=arrival_ns,
+            file=file,
+            **span,
+        )
+        self._log.add_segment(segment, content)
+        if clock is not None:
+            clock.moved(span["high_us"], span["after_us"])
+        with self._guard:
+            self._streams.setdefault(stream, []).append(segment)
+            self._bytes += segment.bytes
+            self._tables.put(segment, stamped)
+        return segment
 
     def keep_time(self, stream: str, column: str, delay_us: int | None) -> None:
         """From now on each segment of the stream records its event time; see ``EventClock``."""
@@ -211,6 +238,10 @@ class SegmentStore:
             rows -= part
             at = _after(segment, at.row + part)
         return at
+
+    def sync(self) -> None:
+        """Waits until all segments that are listed are durable."""
+        self._log.sync()
 
     def held_bytes(self) -> int:
         """What all segments take."""

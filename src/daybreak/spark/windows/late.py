@@ -51,7 +51,7 @@ class LateRows:
             self._queries = {**self._queries, name: windowing}
 
     def look(self, segment: Segment) -> None:
-        """A new segment is durable."""
+        """A new segment is listed."""
         for name, windowing in self._queries.items():
             if segment.stream in windowing.times:
                 self._look(name, windowing, segment)
@@ -67,6 +67,7 @@ class LateRows:
         with self._guard:
             if path.exists():
                 return
+            self._store.sync()  # what is kept of a segment must not outlive it
             make_folder(path.parent)
             write_durably(path, lambda out: pq.write_table(rows, out))
             self.counts[name] += rows.num_rows

@@ -80,9 +80,9 @@ class ViewSink:
         arrival_ns = int((table.schema.metadata or {})[_ARRIVAL])
         rows = table.replace_schema_metadata(None)
         # The file's number grows with every commit; a second delivery finds the first.
-        made = self._bound.store.append(self.view, "view", file.id, [file.id], rows, arrival_ns)
-        if made is not None:
-            self._bound.on_segment(made)
+        self._bound.store.append(
+            self.view, "view", file.id, [file.id], rows, arrival_ns, listed=self._bound.on_segment
+        )
         file.path.unlink()
         return True
 
