@@ -227,12 +227,21 @@ def test_a_priority_change_moves_the_shares_of_time(spark: SparkSession, tmp_pat
     assert summary["a"].mean_s < summary["b"].mean_s
 
 
+@pytest.mark.parametrize("threads", [{"workers": 0}, {"express": -1}])
+def test_a_run_needs_workers(spark: SparkSession, tmp_path: Path, threads: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="at least one worker"):
+        declare(spark).run("fcfs", run_dir=tmp_path / "run", **threads)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("express", [0, 1])
 def test_a_failing_query_is_parked_and_the_rest_goes_on(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, express: int
 ) -> None:
+    """Also one whose jobs an express worker runs."""
     app = declare(spark, rows=200)
     app.query("broken", sql="SELECT 1 / (reading % 2) AS x FROM readings", cls="high")
-    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+    with app.run("fcfs", run_dir=tmp_path / "run", express=express) as run:
         run.drain()
     assert list(run.failures) == ["broken"]
     assert "DIVIDE_BY_ZERO" in run.failures["broken"]

@@ -132,7 +132,7 @@ def test_the_command_writes_json_lines_and_nothing_else_to_standard_error(tmp_pa
     """Spark's start-up lines included; a signal is told before the end."""
     (tmp_path / "noise.toml").write_text(PIPELINE)
     command = [sys.executable, "-m", "daybreak", "run", "noise.toml", "--log-format", "json"]
-    command += ["--dashboard", "--dashboard-address", "127.0.0.1:0"]
+    command += ["--dashboard", "--dashboard-address", "127.0.0.1:0", "--express", "1"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -153,5 +153,7 @@ def test_the_command_writes_json_lines_and_nothing_else_to_standard_error(tmp_pa
     assert "spark" in names, "its chatter is marked as such"
     ours = [n for n in names if n not in ("spark", "status")]
     assert ours == ["started", "dashboard", "stopping", "stopped"]
+    [told] = [line for line in lines if line["event"] == "started"]
+    assert (told["workers"], told["express"]) == (2, 1)
     kept = [e["event"] for e in events(tmp_path / "runs/noise")]
     assert kept == ["started", "stopping", "stopped"]

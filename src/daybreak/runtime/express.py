@@ -18,7 +18,7 @@ class Express:
 
     def __init__(self, state: SystemState) -> None:
         self._state = state
-        self.idle = list(range(state.workers, state.workers + state.express))
+        self.idle = list(range(state.workers, state.threads))
         #: The boxes that express workers were given.
         self.boxes: set[int] = set()
 

@@ -210,9 +210,9 @@ class History:
             inversion=round(float(inversion_ratios(priorities, means).sum()), 4),
             starvation=starvation,
             scheduler_share=round(
-                (now.scheduling_ns - before.scheduling_ns) / span_ns / (state.workers + 1), 5
+                (now.scheduling_ns - before.scheduling_ns) / span_ns / (state.threads + 1), 5
             ),
-            busy_share=min(1.0, round((now.busy_ns - before.busy_ns) / span_ns / state.workers, 4)),
+            busy_share=min(1.0, round((now.busy_ns - before.busy_ns) / span_ns / state.threads, 4)),
         )
 
     # By anybody

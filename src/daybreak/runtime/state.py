@@ -47,6 +47,11 @@ class SystemState:
         self.tuples_out = [0] * boxes
         self.work_ns = [0] * boxes
 
+    @property
+    def threads(self) -> int:
+        """Workers, express ones included."""
+        return self.workers + self.express
+
     def adopt(self, network: Network) -> None:
         """Goes on with a network that has further queries, each one box, at its end.
 

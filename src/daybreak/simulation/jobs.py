@@ -104,7 +104,7 @@ class JobExecutor:
     ) -> None:
         """``bound_ns`` for riders; ``decide_ns``: what a decision takes; ``progress`` is told
         of deliveries that are done."""
-        self.workers = state.workers + state.express
+        self.workers = state.threads
         self.now_ns = 0
         self.riding: set[int] = set()
         self._state = state

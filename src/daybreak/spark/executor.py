@@ -51,7 +51,7 @@ class SparkExecutor:
 
         ``next_seq`` is the first segment not in the inboxes, by stream.
         """
-        self.workers = state.workers + state.express
+        self.workers = state.threads
         #: The first segment that has not been handed to the queries, by stream.
         self.next_seq = next_seq
         self.books = books

@@ -92,6 +92,9 @@ class Run:
 
         ``rider_bound_s``: how much queries that run along may delay the one asked for.
         """
+        if workers < 1 or express < 0:
+            found = f"{workers} workers and {express} express ones"
+            raise ConfigError("run", found, "give at least one worker, and 0 or more express ones")
         self.prepared = prepared
         # Refused before locking.
         self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
