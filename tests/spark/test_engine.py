@@ -227,10 +227,12 @@ def test_a_priority_change_moves_the_shares_of_time(spark: SparkSession, tmp_pat
     assert summary["a"].mean_s < summary["b"].mean_s
 
 
-@pytest.mark.parametrize("threads", [{"workers": 0}, {"express": -1}])
-def test_a_run_needs_workers(spark: SparkSession, tmp_path: Path, threads: dict[str, int]) -> None:
+@pytest.mark.parametrize(("workers", "express"), [(0, 1), (2, -1)])
+def test_a_run_needs_workers(
+    spark: SparkSession, tmp_path: Path, workers: int, express: int
+) -> None:
     with pytest.raises(ConfigError, match="at least one worker"):
-        declare(spark).run("fcfs", run_dir=tmp_path / "run", **threads)
+        declare(spark).run(run_dir=tmp_path / "run", workers=workers, express=express)
     assert not (tmp_path / "run").exists()
 
 
