@@ -144,7 +144,7 @@ class _Jvm:
         )
 
 
-#: What happens to the rows, in one call: a dozen calls through the gateway took twice as long as
+#: What happens to the rows, in one call: a dozen calls through the gateway would take longer than
 #: the rows of a small job. Compiled by the compiler that Spark compiles its own expressions with.
 _APPLIER = """
 import java.io.*;

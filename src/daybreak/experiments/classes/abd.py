@@ -159,7 +159,7 @@ def table_6(context: Context) -> Outcome:
 
 def adaptive(context: Context) -> Outcome:
     abd = setting("Adaptive", "ABD")
-    by_share = Setting.of("Adaptive", "abd", slice_us=50.0, steps="share")
+    by_share = abd._replace(params=(*abd.params, ("steps", "share")))
     sweep = Sweep(context, [abd, by_share])
     runs, ours = sweep.seen(abd), sweep.seen(by_share)
     changes_s = load_workload("Adaptive").classes[0].rates[1][0]
