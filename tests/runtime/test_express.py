@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from tests.simulation.recording import jobs, model, record
 
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
-from daybreak.policies.base import Plan, Step
+from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.express import Express
 from daybreak.runtime.loop import Loop
@@ -85,6 +86,49 @@ def test_a_replay_has_the_express_workers_of_its_record(tmp_path: Path, policy: 
     assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
 
 
+class Listed(BasePolicy):
+    """First come first served from a list that it does not look through again."""
+
+    name = "listed"
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self._list: deque[int] = deque()
+        self._boarded: set[int] = set()
+        self.overtaken = 0
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        self._list.append(box)
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self._boarded.add(box)
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self._boarded.remove(box)  # it is told of no ride that it did not see begin
+        super().on_ride(box, cost_ns, now_ns)
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        [step] = plan.steps
+        self.overtaken += cost_ns == 0
+        if self.view.pending[step.box] and not self.view.running[step.box]:
+            self._list.append(step.box)
+
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
+        while self._list:
+            box = self._list.popleft()
+            if box in self._boarded or not self.view.running[box]:  # else it hears of its end
+                return Plan((Step(box),))
+        return None
+
+
+def test_a_plan_may_be_overtaken_by_an_express_worker() -> None:
+    policy = Listed()
+    report = model(workers=1, express=1, rate_per_s=25.0).run(policy)
+    asked = model(workers=1, rate_per_s=25.0).run(make_policy_with("fcfs"))
+    assert report.overall().count == asked.overall().count
+    assert policy.overtaken > 20
+
+
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str) -> None:
     replay, random = model(workers=2, rate_per_s=25.0), Random(7)
@@ -102,7 +146,8 @@ def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str)
         if random.random() < 0.1:
             switched += 1
             other = policy if switched % 2 else random.choice(ON_SPARK)
-            loop.switch(make_policy_with(other), switched, executor.now_ns)
+            chosen = Listed() if switched % 3 == 0 else make_policy_with(other)
+            loop.switch(chosen, switched, executor.now_ns)
     assert switched > 20
     assert not any(state.pending)
     assert not any(state.running)
