@@ -24,8 +24,9 @@ import numpy as np
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.session import SparkSession
 
+from daybreak.spark.catalyst import Catalyst
 from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.composite import Composite
+from daybreak.spark.composite import Cutter
 from daybreak.spark.direct import Direct
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner
@@ -41,11 +42,11 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (SegmentStore, "rows", "read segments"),
     (SparkSession, "createDataFrame", "createDataFrame"),
     (DataFrame, "createOrReplaceTempView", "temporary view"),
-    (SparkSession, "sql", "parse and analyse"),
+    (Catalyst, "frame", "analyse"),
     (DataFrame, "toArrow", "plan, run, collect"),
     (Direct, "compile", "compile"),
     (Direct, "apply", "apply without a job"),
-    (Composite, "cut", "cut"),
+    (Cutter, "cut", "cut"),
     (FileSink, "stage", "stage"),
     (os, "fsync", "fsync"),
     (CommitLog, "commit", "SQLite: commit"),

@@ -23,10 +23,12 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.versus.workload import COLUMNS, SCHEMA, STREAM, filters, readings
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak.spark.composite import Composite, Parts
+from daybreak.spark.catalyst import Catalyst
+from daybreak.spark.check import Checker
+from daybreak.spark.composite import Composite
 from daybreak.spark.direct import Direct
 from daybreak.spark.session import local_session
 
@@ -39,15 +41,20 @@ class Ways:
     """Three ways to the same result."""
 
     def __init__(self, spark: SparkSession, queries: int, table: pa.Table, file: Path) -> None:
-        columns = tuple((name, name) for name in COLUMNS)
-        parts = [Parts(STREAM, f.condition, columns) for f in filters(queries)]
-        self.spark, self.table, self.file = spark, table, file
-        self.sql = Composite(parts).sql
         schema = StructType.fromDDL(SCHEMA)
         assert isinstance(schema, StructType)
+        checker = Checker(spark, {STREAM: schema})
+        columns = ", ".join(COLUMNS)
+        checked = [
+            checker.sql(f"q{i}", f"SELECT {columns} FROM {STREAM} WHERE {f.condition}")
+            for i, f in enumerate(filters(queries))
+        ]
+        self.spark, self.table, self.file = spark, table, file
+        self.catalyst = Catalyst(spark)
+        self.composite = Composite([c.parts for c in checked if c.parts], self.catalyst)
         self.schema = schema
         self.direct = Direct(spark, {STREAM: schema})
-        self.projection = self.direct.compile(self.sql, STREAM)
+        self.projection = self.direct.compile(self.composite.over, STREAM)
         pq.write_table(table, file)
 
     def without_a_job(self) -> pa.Table:
@@ -58,13 +65,14 @@ class Ways:
 
     def rows_in_memory(self) -> pa.Table:
         data: Any = self.table
-        self.spark.createDataFrame(data, self.schema).createOrReplaceTempView(STREAM)
-        return self.spark.sql(self.sql).toArrow()
+        return self._job(self.spark.createDataFrame(data, self.schema))
 
     def rows_in_a_file(self) -> pa.Table:
-        frame = self.spark.read.schema(self.schema).parquet(str(self.file))
-        frame.createOrReplaceTempView(STREAM)
-        return self.spark.sql(self.sql).toArrow()
+        return self._job(self.spark.read.schema(self.schema).parquet(str(self.file)))
+
+    def _job(self, rows: DataFrame) -> pa.Table:
+        plan = self.composite.over(rows._jdf.queryExecution().analyzed())
+        return self.catalyst.frame(plan, self.spark).toArrow()
 
 
 def median_ms(way: Callable[[], object]) -> float:
@@ -81,9 +89,7 @@ def measure(spark: SparkSession, queries: int, rows: int, file: Path) -> dict[st
     ways = Ways(spark, queries, readings(0, rows, 1, np.random.default_rng(1)), file)
     try:
         expected = ways.rows_in_a_file()
-        assert ways.without_a_job().cast(expected.schema).sort_by("__e0") == expected.sort_by(
-            "__e0"
-        )
+        assert ways.without_a_job().cast(expected.schema).sort_by("c0") == expected.sort_by("c0")
         chosen = {"without a job": ways.without_a_job, "job, rows in a file": ways.rows_in_a_file}
         if rows <= MOST_IN_MEMORY:
             chosen["job, rows in memory"] = ways.rows_in_memory

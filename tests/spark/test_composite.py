@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.runtime.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
+from daybreak.spark.catalyst import Catalyst
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema
 from daybreak.spark.generator import KINDS, stations
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 READINGS = stations(3, np.arange(400), 1_700_000_000_000_000)
 TOGETHER = [
@@ -30,6 +32,8 @@ TOGETHER = [
     FROM readings WHERE humidity IS NOT NULL""",
     "SELECT reading FROM readings WHERE false",
     "SELECT date_trunc('hour', at) AS hour FROM readings WHERE temperature BETWEEN 5 AND 9",
+    "SELECT extract(hour FROM at) AS hour, at + INTERVAL 5 MINUTES AS later FROM readings",
+    "SELECT 'wind * 2' AS text, transform(array(wind), wind -> wind + 1) AS m FROM readings wind",
 ]
 #: What queries read, and a column that the stream does not have.
 SOURCES = {
@@ -48,7 +52,6 @@ OVER_A_SOURCE = [
     "SELECT\n{other} AS `odd name`, at FROM\n{source}\nWHERE reading % 7 = 3 AND 'r.x' <> 'y'",
 ]
 ALONE = [
-    "SELECT at + INTERVAL 5 MINUTES AS later FROM readings",
     "SELECT reading, (SELECT max(district) FROM districts) AS most FROM readings",
     "SELECT reading FROM readings UNION ALL SELECT reading FROM readings WHERE wind > 3",
 ]
@@ -85,16 +88,23 @@ def test_queries_over_one_join_give_the_rows_they_give_alone(
     checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(texts)]
     assert len({c.kin for c in checked}) == 1
     parts = [c.parts for c in checked if c.parts is not None]
-    assert [p.source for p in parts] == [source] * len(texts)
+    assert all(p.source.same_as(parts[0].source) for p in parts)
+    assert parts[0].source.parsed is not None
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
     for some in (range(len(parts)), range(1, len(parts))):
-        composite = Composite([parts[i] for i in some])
-        result = session.sql(composite.sql).toArrow()
-        cut = composite.cut(result, {at: schemas[i] for at, i in enumerate(some)})
+        composite = Composite([parts[i] for i in some], Catalyst(session))
+        read = Catalyst(session).frame(composite.source.parsed, session)
+        result = _result(composite, read)
+        cut = composite.cutter.cut(result, {at: schemas[i] for at, i in enumerate(some)})
         for i, table in zip(some, cut, strict=True):
             alone = session.sql(texts[i]).toArrow().cast(schemas[i])
             assert _sorted(table) == _sorted(alone), texts[i]
             assert table.num_rows or "ANTI" in source
+
+
+def _result(composite: Composite, rows: DataFrame) -> pa.Table:
+    plan = composite.over(rows._jdf.queryExecution().analyzed())
+    return Catalyst(rows.sparkSession).frame(plan, rows.sparkSession).toArrow()
 
 
 def _sorted(table: Any) -> list[str]:
@@ -116,12 +126,12 @@ def test_queries_run_together_give_the_rows_they_give_alone(
     parts = [c.parts for c in checked if c.parts is not None]
     assert len(parts) == len(TOGETHER), [c.sql for c in checked if c.parts is None]
     assert len(many) > BITS
-    composite = Composite([parts[i % len(parts)] for i in range(len(many))])
+    composite = Composite([parts[i % len(parts)] for i in range(len(many))], Catalyst(session))
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
-    result = session.sql(composite.sql).toArrow()
+    result = _result(composite, session.table("readings"))
     wanted = {i: schemas[i % len(schemas)] for i in range(len(many))}
-    cut = composite.cut(result, wanted)
-    assert composite.cut(result, {7: wanted[7], 2: wanted[2]}) == [cut[7], cut[2]]
+    cut = composite.cutter.cut(result, wanted)
+    assert composite.cutter.cut(result, {7: wanted[7], 2: wanted[2]}) == [cut[7], cut[2]]
     for sql, schema, table in zip(many, schemas * len(many), cut, strict=False):
         assert table.equals(session.sql(sql).toArrow().cast(schema)), sql
 

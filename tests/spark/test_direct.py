@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from py4j.protocol import Py4JError
 
-from daybreak.spark.direct import Direct
+from daybreak.spark.catalyst import Catalyst
+from daybreak.spark.direct import Direct, Projection
 from daybreak.spark.generator import KINDS, stations
 
 if TYPE_CHECKING:
@@ -57,9 +58,19 @@ def make(session: SparkSession) -> Direct:
     return Direct(session, {"readings": schema})
 
 
+def compiled(direct: Direct, session: SparkSession, sql: str) -> Projection | None:
+    """The text, over whatever rows it is given."""
+
+    def over(rows: Any) -> Any:
+        Catalyst(session).frame(rows, session).createOrReplaceTempView("readings")
+        return session.sql(sql)._jdf.queryExecution().analyzed()
+
+    return direct.compile(over, "readings")
+
+
 @pytest.mark.parametrize("sql", EVALUATED)
 def test_the_rows_are_those_of_a_job(session: SparkSession, direct: Direct, sql: str) -> None:
-    projection = direct.compile(sql, "readings")
+    projection = compiled(direct, session, sql)
     assert projection is not None
     data: Any = READINGS
     session.createDataFrame(data).createOrReplaceTempView("readings")
@@ -72,12 +83,16 @@ def test_the_rows_are_those_of_a_job(session: SparkSession, direct: Direct, sql:
 
 
 @pytest.mark.parametrize("why", sorted(REFUSED))
-def test_anything_but_a_projection_is_refused(direct: Direct, why: str) -> None:
-    assert direct.compile(REFUSED[why], "readings") is None
+def test_anything_but_a_projection_is_refused(
+    session: SparkSession, direct: Direct, why: str
+) -> None:
+    assert compiled(direct, session, REFUSED[why]) is None
 
 
-def test_an_expression_that_fails_is_left_to_the_ordinary_way(direct: Direct) -> None:
-    projection = direct.compile("SELECT 100 / (wind - wind) AS x FROM readings", "readings")
+def test_an_expression_that_fails_is_left_to_the_regular_job(
+    session: SparkSession, direct: Direct
+) -> None:
+    projection = compiled(direct, session, "SELECT 100 / (wind - wind) AS x FROM readings")
     assert projection is not None
     assert direct.apply(projection, READINGS) is None
 
@@ -90,5 +105,5 @@ def test_a_spark_that_lacks_a_piece_is_no_error(
 
     monkeypatch.setattr("daybreak.spark.direct._module", missing)
     direct = make(session)
-    assert direct.compile(EVALUATED[0], "readings") is None
+    assert compiled(direct, session, EVALUATED[0]) is None
     direct.close()

@@ -17,7 +17,7 @@ from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
-from daybreak.spark.composite import BITS, MASK, Composite, Parts
+from daybreak.spark.composite import BITS, MASK, Cutter
 from daybreak.spark.segments import SegmentStore
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def test_the_earliest_row_of_each_query_in_one_result(
         for row in rows & set(range(len(stamps))):
             masks[query // BITS, row] |= np.int64(1 << query % BITS)
     result = pa.table({f"{MASK}{i}": mask for i, mask in enumerate(masks)})
-    composite = Composite([Parts("s", None, (("a", "a"),))] * 70)
+    composite = Cutter((("c0",),) * 70)
     expected = [
         min((int(stamps[r]) for r in kept.get(q, ()) if r < len(stamps)), default=None)
         for q in range(70)

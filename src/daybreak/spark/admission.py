@@ -81,7 +81,9 @@ def added_load(run: Run, runnable: Runnable, cls: str) -> float:
     )
     if company:
         return _share(run, costs.margin_ns(tuples))
-    if parts is not None and parts.source is None:  # a filter: what it costs is known well enough
+    if (
+        parts is not None and parts.source.parsed is None
+    ):  # a filter: what it costs is known well enough
         return _share(run, costs.solo_ns(tuples))
     return _share(run, max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
 

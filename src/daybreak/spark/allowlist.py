@@ -17,6 +17,9 @@ together are, as a multiset, the result of the whole. Why each allowed node keep
 - Below a node that reads no stream, what gives the same rows each time it is computed: also
   aggregates that do not mind the order of rows, DISTINCT, sorting, set operations, every join.
 
+- ``mapInArrow`` and ``mapInPandas`` of a query function: its author promises that each row gives
+  its output rows alone. They are given batches, and batches depend on the cut.
+
 - Above a window: GROUP BY, DISTINCT, EXCEPT, INTERSECT and joins of streams that never bring rows
   of two windows together. They are not linear in rows, but in windows; see ``windows.flow``.
 
@@ -92,6 +95,7 @@ _NAMES = frozenset(
     }
 )  # fmt: skip
 _ONE_TO_ONE = frozenset({"Project", "Filter"})
+_PROMISED = frozenset({"MapInArrow", "MapInPandas", "PythonMapInArrow"})
 _ROW_WISE = _NAMES | _ONE_TO_ONE | {"Generate", "Expand", "Union", "Join", "LateralJoin"}
 _GATHERING = frozenset({"Aggregate", "Distinct", "Except", "Intersect"})
 _PARTITIONING = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions"})
@@ -236,7 +240,7 @@ class _Rules:
         return reads
 
     def _check_kind(self, node: Node, *, is_static: bool) -> None:
-        if node.kind in (_STATIC if is_static else _ROW_WISE | _GATHERING):
+        if node.kind in (_STATIC if is_static else _ROW_WISE | _GATHERING | _PROMISED):
             _check_functions(node, is_static=is_static)
             return
         if is_static:

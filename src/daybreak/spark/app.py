@@ -23,10 +23,10 @@ from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.declared import MEMORY
+from daybreak.spark.functions import Function
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import generator_schema
 from daybreak.spark.ingest import stream_schema
-from daybreak.spark.jobs import Function
 from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.run import Run
@@ -210,6 +210,7 @@ class App:
         classes = {n: d.spec.cls for n, d in self._queries.items()}
         rank = {c.name: -c.priority for c in self._classes.values()}
         shared = views.specs(checked, classes, rank)
+        texts = {name: view.sql for name, view in self._views.items()}
         checked |= {spec.name: views.checked[spec.name] for spec in shared}
         return Prepared(
             name=self.name,
@@ -224,8 +225,8 @@ class App:
             functions={n: d.function for n, d in self._queries.items() if d.function},
             callbacks={n: d.callback for n, d in self._queries.items() if d.callback},
             fingerprints={
-                **{n: _fingerprint(d, checked[n]) for n, d in self._queries.items()},
-                **{s.name: _fingerprint(_Declared(s), checked[s.name]) for s in shared},
+                **{n: _fingerprint(d, checked[n], texts) for n, d in self._queries.items()},
+                **{s.name: _fingerprint(_Declared(s), checked[s.name], texts) for s in shared},
             },
             max_window_us=max_window_us,
         )
@@ -341,7 +342,7 @@ def _sink(
     return SinkSpec(format="python"), sink
 
 
-def _fingerprint(declared: _Declared, checked: CheckedQuery) -> str:
+def _fingerprint(declared: _Declared, checked: CheckedQuery, views: Mapping[str, str]) -> str:
     """Changes when the query's meaning may have: its SQL, or the text of its function."""
     if declared.function is not None:
         try:
@@ -349,6 +350,5 @@ def _fingerprint(declared: _Declared, checked: CheckedQuery) -> str:
         except OSError:  # typed into a console: no text to compare
             text = declared.function.__qualname__
         return fingerprint(text)
-    # Windows over views hold the views' SQL.
-    sql = declared.spec.sql if checked.windowing is None else checked.sql
-    return sql_fingerprint(sql or "")
+    # A query that reads through views holds their SQL, too.
+    return sql_fingerprint(declared.spec.sql or "", *(views[name] for name, _ in checked.through))

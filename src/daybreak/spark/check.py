@@ -1,22 +1,25 @@
 """Queries are checked before anything runs: does the SQL hold, and may it run on any cut?
 
-The SQL is analysed over empty frames in a clone of the session, so no job starts and nothing is
-registered where the user works. Which operators are allowed, and why, is in ``allowlist``; here
-are the expressions: each must give the same value for the same row, whenever and wherever it is
-computed. Spark knows that of most (``deterministic``). Three kinds it folds to a constant when a
-job is planned, so it calls them deterministic, but another job gets another constant: the clock
-and the session (``CURRENT_LIKE`` in Spark's words), texts such as 'now' that are cast to a time,
-and ``aes_encrypt`` with its random vector.
+A query is analysed over empty frames in a clone of the session, so no job starts and nothing is
+registered where the user works. SQL and functions on DataFrames face the same rules. Which
+operators are allowed, and why, is in ``allowlist``; here are the expressions: each must give the
+same value for the same row, whenever and wherever it is computed. Spark knows that of most
+(``deterministic``). Three kinds it folds to a constant when a job is planned, so it calls them
+deterministic, but another job gets another constant: the clock and the session (``CURRENT_LIKE``
+in Spark's words), texts such as 'now' that are cast to a time, and ``aes_encrypt`` with its random
+vector.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -24,28 +27,27 @@ from pyspark.sql.types import StructType
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
-from daybreak.spark.allowlist import Node, Refused, parse_plan, shape_of
+from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
+from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
-from daybreak.spark.fromclause import from_clause
+from daybreak.spark.functions import Function, Repeatable, called
+from daybreak.spark.lexer import moving_literal
+from daybreak.spark.segments import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.windows.check import windowing_of
-from daybreak.spark.windows.panes import Panes, panes_of
-from daybreak.spark.windows.rewrite import with_anchors, without_join_windows
+from daybreak.spark.windows.pane_plans import Panes, panes_of
+from daybreak.spark.windows.parsed import with_anchors, without_join_windows
 from daybreak.spark.windows.times import ANCHORS, Band, Windowing
 
 #: "filter": conditions and expressions over one stream, at most one row out per row in.
 #: "stateless": also joins with static tables, unions, generators, subqueries.
 #: "window": aggregates, joins and set operations over windows of event time.
-#: "function": a Python function on DataFrames, opaque.
+#: "function": a Python function on DataFrames whose rows stand alone.
 Kind = Literal["filter", "stateless", "window", "function"]
 
-_CATALYST = "org.apache.spark.sql.catalyst"
+_RULES = "org.apache.spark.sql.catalyst.optimizer"
 _SAME_ROW = "the same row would give another result in another job"
-#: A typed literal is a constant already when the text is parsed.
-_MOVING_LITERAL = re.compile(
-    r"\b(?:date|timestamp(?:_[ln]tz)?)\s*['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
-)
 _POSITION = re.compile(r"line (\d+),? pos (\d+)")
 
 
@@ -59,8 +61,14 @@ class CheckedQuery:
     #: The columns of its result.
     schema: StructType
     kind: Kind
-    #: Its text without a closing semicolon, fit to be put in parentheses on lines of its own.
+    #: As it was written, without a closing semicolon; None for a function.
     sql: str | None = None
+    #: What the parser makes of it, to be analysed where it runs.
+    parsed: Plan | None = field(default=None, compare=False, repr=False)
+    #: Views that it reads through to their streams, and how they are parsed, in order.
+    through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
+    #: For a function: the plan that every call must give.
+    repeatable: Repeatable | None = field(default=None, compare=False, repr=False)
     #: For a filter, or a join with static tables, that can run together with others.
     parts: Parts | None = None
     #: For a query over windows.
@@ -107,79 +115,115 @@ class Checker:
             raise ConfigError("streams", "two names differ only in case", "rename one of them")
         # newSession() would lose the temporary views and functions; a clone has its own copies.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-        jvm: Any = spark.sparkContext._jvm
-        rules = f"{_CATALYST}.optimizer"
-        self._replace_expressions = _scala_object(jvm, f"{rules}.ReplaceExpressions")
-        self._special_values = _scala_object(jvm, f"{rules}.SpecialDatetimeValues")
-        self._current_like = getattr(jvm, f"{_CATALYST}.trees.TreePattern").CURRENT_LIKE()
-        self._frames = {
-            name: _empty_frame(self._session, schema) for name, schema in streams.items()
-        }
-        for name, frame in self._frames.items():
-            frame.createOrReplaceTempView(quoted(name))
+        self._catalyst = Catalyst(self._session)
+        self._replace_expressions = self._catalyst.scala_object(f"{_RULES}.ReplaceExpressions")
+        self._special_values = self._catalyst.scala_object(f"{_RULES}.SpecialDatetimeValues")
+        self._current_like = self._catalyst.pattern("CURRENT_LIKE")
+        self._frames: dict[str, DataFrame] = {}
+        for name, schema in streams.items():
+            self._add_frame(name, schema)
+
+    def _add_frame(self, name: str, schema: StructType) -> None:
+        if ARRIVAL in schema.names:
+            raise ConfigError(
+                f"stream {name!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
+            )
+        self._frames[name] = _empty_frame(self._session, schema)
+        self._frames[name].createOrReplaceTempView(quoted(name))
 
     def add_stream(self, name: str, schema: StructType, time: str | None) -> None:
         """Makes the rows of a view known under its name."""
         self._streams[name.lower()] = name
         self._times = {**self._times, **({name: time} if time is not None else {})}
-        self._frames[name] = _empty_frame(self._session, schema)
-        self._frames[name].createOrReplaceTempView(quoted(name))
+        self._add_frame(name, schema)
 
     def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
-        text = re.sub(r"[\s;]+$", "", sql)
-        try:
-            text, parsed = self._parsed(text)
-            frame = self._session.sql(text)
-            plan = frame._jdf.queryExecution().analyzed()
-            inner = _scala_list(plan.subqueriesAll())
-            trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
-            shape = shape_of(trees[0], trees[1:], self._streams, self._times)
-            if not shape.reads:
-                raise Refused("reads no stream", suggestion("", self._streams.values()))
-            self._check_expressions(text, [plan, *inner], trees)
-            _check_columns(frame.schema)
-            windowing = windowing_of(shape, frame.schema.names, self._times)
-        except Refused as refused:
-            raise ConfigError(place, refused.finding, refused.remedy) from None
-        except (AnalysisException, ParseException) as error:
-            raise self._explained(place, error) from None
+        text = sql.rstrip("; \t\r\n")
+        with self._explaining(place):
+            parsed = self._parsed(text)
+            frame = self._catalyst.frame(parsed, self._session)
+            plan, shape, windowing = self._allowed(frame)
+            literal = moving_literal(self._session, text)
+            if literal:
+                raise _moving(literal)
+        reads = tuple(sorted(shape.reads))
         if windowing is not None:
-            reads = tuple(sorted(shape.reads))
-            text = self._anchored(place, text, plan, parsed, windowing)
+            parsed = self._anchored(place, plan, parsed, windowing)
             aggregate, panes = self._aggregate(plan, reads, windowing)
             if panes is not None:
                 windowing = replace(windowing, pane_us=panes.width_us)
             return CheckedQuery(
-                name, reads, frame.schema, "window", text,
+                name, reads, frame.schema, "window", text, parsed,
                 windowing=windowing, aggregate=aggregate, panes=panes,
             )  # fmt: skip
         kind: Kind = "filter" if shape.is_filter else "stateless"
-        reads = tuple(sorted(shape.reads))
-        parts = None
-        if len(reads) == 1 and not inner:
-            parts = self._parts(plan, reads[0]) if shape.is_filter else None
-            parts = parts or self._parts(plan, reads[0], from_clause(text, parsed))
-        return CheckedQuery(name, reads, frame.schema, kind, text, parts)
+        alone = len(reads) > 1 or plan.subqueriesAll().size()
+        parts = None if alone else self._parts(plan, reads[0], parsed)
+        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, parts=parts)
 
-    def _parts(self, plan: Any, stream: str, source: str | None = None) -> Parts | None:
-        """The query taken apart, if Spark agrees that the parts mean the same."""
-        parts = take_apart(plan, stream, source)
-        if parts is None:
-            return None
+    def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
+        """Checks a query over the streams below these views, each of which may name earlier ones.
+
+        To the query a view is then a name for its SQL, no stream of its own.
+        """
+        kept, parsed = self._streams, {}
+        self._streams = {k: v for k, v in kept.items() if v not in views}
         try:
-            again = self._session.sql(parts.sql())._jdf.queryExecution().analyzed()
-        except PySparkException:
+            for view, text in views.items():
+                parsed[view] = self._parsed(text)
+                frame = self._catalyst.frame(parsed[view], self._session)
+                frame.createOrReplaceTempView(quoted(view))
+            checked = self.sql(name, sql, place)
+            analysed = self._catalyst.frame(checked.parsed, self._session)
+            used = _views_in(analysed._jdf.queryExecution().analyzed())
+            through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
+            return replace(checked, through=through, aggregate=None, panes=None)
+        finally:
+            self._streams = kept
+            for view in parsed:
+                self._frames[view].createOrReplaceTempView(quoted(view))
+
+    def _allowed(self, frame: DataFrame) -> tuple[Plan, Shape, Windowing | None]:
+        """The analysed plan of a frame, what it does and its windows; ``Refused`` if it may not."""
+        plan = frame._jdf.queryExecution().analyzed()
+        inner = listed(plan.subqueriesAll())
+        trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
+        shape = shape_of(trees[0], trees[1:], self._streams, self._times)
+        if not shape.reads:
+            raise Refused("reads no stream", suggestion("", self._streams.values()))
+        self._check_expressions([plan, *inner], trees)
+        _check_columns(frame.schema)
+        return plan, shape, windowing_of(shape, frame.schema.names, self._times)
+
+    @contextmanager
+    def _explaining(self, place: str) -> Iterator[None]:
+        """What is not allowed, and what Spark refuses, as errors of the user's."""
+        try:
+            yield
+        except Refused as refused:
+            raise ConfigError(place, refused.finding, refused.remedy) from None
+        except (AnalysisException, ParseException) as error:
+            raise self._explained(place, error) from None
+
+    def _parts(self, plan: Plan, stream: str, parsed: Plan) -> Parts | None:
+        """The query taken apart, if it is of that kind."""
+
+        def analyse(read: Plan) -> Plan:
+            return self._catalyst.frame(read, self._session)._jdf.queryExecution().analyzed()
+
+        try:
+            return take_apart(self._catalyst, plan, stream, parsed, analyse)
+        except (PySparkException, Py4JError):  # what it reads is no query by itself
             return None
-        return parts if plan.sameResult(again) else None
 
     def function(
-        self, name: str, function: Callable[..., object], reads: tuple[str, ...], place: str = ""
+        self, name: str, function: Function, reads: tuple[str, ...], place: str = ""
     ) -> CheckedQuery:
-        """Calls a query function with an empty frame of each stream; it must give a frame.
+        """Calls a query function with an empty frame of each stream; its plan faces all rules.
 
-        What it does inside is not looked at: it answers for being linear itself.
+        ``mapInArrow`` and ``mapInPandas`` are taken as a promise: each row by itself.
         """
         place = place or f"query {name!r}"
         for stream in reads:
@@ -187,56 +231,54 @@ class Checker:
                 raise ConfigError(
                     place, f"unknown stream {stream!r}", suggestion(stream, self._frames)
                 )
-        try:
-            result = function(*(self._frames[stream] for stream in reads))
-        except Exception as error:
-            shown = str(error).strip().split("\n")[0]
-            raise ConfigError(
-                place,
-                f"its function fails on empty input ({type(error).__name__}: {shown})",
-                "let it take one DataFrame per stream and return one, without running a job",
-            ) from error
-        if not isinstance(result, DataFrame):
-            raise ConfigError(
-                place, f"its function returns {type(result).__name__}", "return a DataFrame"
-            )
-        try:
-            _check_columns(result.schema)
-        except Refused as refused:
-            raise ConfigError(place, refused.finding, refused.remedy) from None
-        return CheckedQuery(name, reads, result.schema, "function")
+        with self._explaining(place):
+            schemas = {stream: self._frames[stream].schema for stream in reads}
+            frame = called(function, self._session, schemas, place)
+            plan, shape, windowing = self._allowed(frame)
+            unused = [stream for stream in reads if stream not in shape.reads]
+            if unused:
+                raise Refused(
+                    f"its function returns a frame that does not read stream {unused[0]!r}",
+                    "build the result from the frames it is given, or leave that parameter out",
+                )
+            if windowing is not None and _is_self_band(windowing):
+                raise Refused(
+                    "its function joins a stream with itself by a band of times",
+                    "write this query in SQL",
+                )
+        leaves = {s: self._frames[s]._jdf.queryExecution().analyzed() for s in reads}
+        repeatable = Repeatable.of(self._catalyst, plan, leaves)
+        kind: Kind = "function" if windowing is None else "window"
+        return CheckedQuery(
+            name, reads, frame.schema, kind, repeatable=repeatable, windowing=windowing
+        )
 
     def _aggregate(
-        self, plan: Any, reads: tuple[str, ...], windowing: Windowing
+        self, plan: Plan, reads: tuple[str, ...], windowing: Windowing
     ) -> tuple[Aggregate | None, Panes | None]:
         """The query as an aggregate over windows, and as one of panes, if it is such a one."""
         if len(reads) > 1:
             return None, None
-
-        def analyse(text: str, tables: Mapping[str, StructType]) -> DataFrame:
-            for name, schema in tables.items():
-                _empty_frame(self._session, schema).createOrReplaceTempView(quoted(name))
-            return self._session.sql(text)
-
         aggregate = None
         try:
-            aggregate = take_aggregate(plan, reads[0], windowing, analyse)
+            aggregate = take_aggregate(self._catalyst, plan, reads[0], windowing)
             if aggregate is None or not self._with_panes:
                 return aggregate, None
-            return aggregate, panes_of(aggregate, self._frames[reads[0]].schema, analyse)
-        except PySparkException:  # its parts are no SQL by themselves: it runs over rows
+            row = self._frames[reads[0]].schema
+            return aggregate, panes_of(aggregate, self._catalyst, self._session, row)
+        except (PySparkException, Py4JError):  # not made of parts that stand alone: over rows
             return aggregate, None
 
-    def _anchored(self, place: str, text: str, plan: Any, parsed: Any, windowing: Windowing) -> str:
-        """The text to run: a stream that is joined with itself by a band needs two names."""
+    def _anchored(self, place: str, plan: Plan, parsed: Plan, windowing: Windowing) -> Plan:
+        """The query to run: a stream that is joined with itself by a band needs two names."""
         band = windowing.over
-        if not isinstance(band, Band) or band.anchor != band.partner:
-            return text
+        if not isinstance(band, Band) or not _is_self_band(windowing):
+            return parsed
         view = f"{ANCHORS}{band.anchor}"
         self._frames[band.anchor].createOrReplaceTempView(quoted(view))
-        new = with_anchors(text, parsed, band.anchor, view, on_right=band.on_right)
-        again = None if new is None else self._session.sql(new)._jdf.queryExecution().analyzed()
-        if new is None or not plan.sameResult(again):
+        new = with_anchors(self._catalyst, parsed, band.anchor, view, on_right=band.on_right)
+        again = None if new is None else self._catalyst.frame(new, self._session)
+        if again is None or not plan.sameResult(again._jdf.queryExecution().analyzed()):
             raise ConfigError(
                 place,
                 f"joins stream {band.anchor!r} with itself in a way that cannot be taken apart",
@@ -244,10 +286,10 @@ class Checker:
             )
         return new
 
-    def _parsed(self, text: str) -> tuple[str, Any]:
-        """The text as Spark understands it, and what its parser makes of it.
+    def _parsed(self, text: str) -> Plan:
+        """What Spark's parser makes of the text, with windows in joins spelt out.
 
-        Parsed as a query first: spark.sql() would run a command at once.
+        Parsed as a query: a command would run as soon as it is analysed.
         """
         parser = self._session._jsparkSession.sessionState().sqlParser()
         try:
@@ -260,18 +302,15 @@ class Checker:
                     f"does not begin as a query but with {word!r}", "write a SELECT"
                 ) from error
             raise
-        plain = without_join_windows(text, parsed)
+        plain = without_join_windows(self._catalyst, parsed, parser)
         if plain is None:
             raise Refused(
                 "has window(...) in a join's condition, with more than a column and a length",
                 "select it on both sides, (SELECT *, window(...) AS w FROM a) x, and join on x.w",
             )
-        return (text, parsed) if plain == text else (plain, parser.parseQuery(plain))
+        return plain
 
-    def _check_expressions(self, text: str, plans: list[Any], trees: list[Node]) -> None:
-        literal = _MOVING_LITERAL.search(text)
-        if literal:
-            raise _moving(f"'{literal[1]}'")
+    def _check_expressions(self, plans: list[Plan], trees: list[Node]) -> None:
         for plan in reversed(plans):  # innermost first: it names the culprit
             if not plan.deterministic():
                 name = _first(plan, lambda e: not e.deterministic()) or "an expression"
@@ -309,7 +348,7 @@ def check_sql(
 def check_function(
     spark: SparkSession,
     name: str,
-    function: Callable[..., object],
+    function: Function,
     streams: Mapping[str, StructType],
     place: str = "",
 ) -> CheckedQuery:
@@ -333,15 +372,15 @@ def _moving(name: str) -> Refused:
 
 def _check_columns(schema: StructType) -> None:
     seen: set[str] = set()
-    for column in schema.names:
-        if column.lower() in seen:
-            raise Refused(f"has two columns {column!r}", "name them apart with AS")
-        seen.add(column.lower())
+    for name in schema.names:
+        if name.lower() in seen:
+            raise Refused(f"has two columns {name!r}", "name them apart with AS")
+        seen.add(name.lower())
     if not seen:
         raise Refused("has no columns", "select at least one")
-    for field in schema.fields:
-        if "void" in field.dataType.simpleString():
-            raise Refused(f"column {field.name!r} has no type", "cast its NULL to one")
+    for column in schema.fields:
+        if "void" in column.dataType.simpleString():
+            raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
     try:
         to_arrow_schema(schema, timezone="UTC")
     except PySparkException as error:
@@ -352,10 +391,10 @@ def _check_columns(schema: StructType) -> None:
 
 def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:
     """The name of an innermost expression that matches, in this plan or below."""
-    for expression in _scala_list(plan.expressions()):
+    for expression in listed(plan.expressions()):
         if matches(expression):
             return _innermost(expression, matches)
-    for child in _scala_list(plan.children()):
+    for child in listed(plan.children()):
         found = _first(child, matches)
         if found:
             return found
@@ -363,20 +402,23 @@ def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:
 
 
 def _innermost(expression: Any, matches: Callable[[Any], bool]) -> str:
-    for child in _scala_list(expression.children()):
+    for child in listed(expression.children()):
         if matches(child):
             return _innermost(child, matches)
-    kind = expression.getClass().getSimpleName()
-    name = expression.name() if kind == "PythonUDF" else expression.prettyName()
+    name = expression.name() if kind(expression) == "PythonUDF" else expression.prettyName()
     return f"{name}()"
 
 
-def _scala_object(jvm: Any, name: str) -> Any:
-    return getattr(getattr(jvm, f"{name}$"), "MODULE$")
+def _is_self_band(windowing: Windowing) -> bool:
+    band = windowing.over
+    return isinstance(band, Band) and band.anchor == band.partner
 
 
-def _scala_list(seq: Any) -> list[Any]:
-    return [seq.apply(i) for i in range(seq.size())]
+def _views_in(plan: Plan) -> set[str]:
+    """Names of all views in an analysed plan, in lower case."""
+    trees = [plan, *listed(plan.subqueriesAll())]
+    found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
+    return {view.desc().identifier().table().lower() for view in found}
 
 
 def _position(text: str) -> tuple[int, int] | None:

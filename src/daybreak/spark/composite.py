@@ -1,207 +1,292 @@
-"""Many queries over the same rows as one SQL text: one scan, one bit per query.
+"""Many queries over the same rows as one plan: one scan, one bit per query.
 
 A query ``SELECT e, ... FROM s WHERE c`` is taken apart once, when it is checked. A group of them
-becomes
+becomes the plan of
 
-    SELECT mask, columns, CASE WHEN mask & bits <> 0 THEN e END, ...
-    FROM (SELECT *, IF(c1, 1, 0) + IF(c2, 2, 0) + ... AS mask FROM s)
+    SELECT mask, columns, IF(mask & bits <> 0, e, NULL), ...
+    FROM (SELECT *, IF(c1, 1, 0) | IF(c2, 2, 0) | ... AS mask FROM s)
 
 and each query's rows are cut out of the one result by its bit. Plain columns and equal
 expressions are computed once for all. An expression is only computed for rows that one of its
 queries keeps, as in the query itself, where it might fail on others.
 
 What they read is a stream, or the same join of it with static tables: then the join is made once,
-and only rows that one of them keeps leave it. There the text is of one level,
+and only rows that one of them keeps leave it.
 
-    SELECT IF(c1, 1, 0) + ... AS mask, columns, CASE WHEN c1 OR c2 THEN e END, ...
-    FROM s JOIN t ... WHERE c1 OR c2 OR ...
-
-since names of columns are clear only next to the join.
-
-Whether taking apart and putting together again means the same is not argued but asked: Spark
-must say that the plan of the rebuilt query gives the same result as that of the original
-(``sameResult``). If not, the query runs by itself.
+The plan is built of the conditions and expressions that Spark's analyser gave for each query, as
+objects (``catalyst``). It has no text, so no text can be misread.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from daybreak.runtime.compositing import MOST
+from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, kind, listed
 
 #: Bits of one mask column; the sign bit and one more stay free.
 BITS = 62
-MASK = "__mask"
-_NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
-#: A column with its qualifiers, or a field of it: nothing that could fail.
-_PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
+MASK = "mask"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a query reads: a stream, or a join of it with static tables."""
+
+    stream: str
+    #: The columns that leave it, as attributes.
+    output: tuple[Expr, ...]
+    #: Their ids.
+    numbers: tuple[int, ...]
+    #: A join as the parser gave it, to be resolved where it runs; None for the stream itself.
+    parsed: Plan | None = None
+    #: Equal for joins that give the same rows, whatever their text.
+    canonical: Plan | None = None
+
+    @property
+    def kin(self) -> str:
+        """Equal for sources that can be read once for several queries."""
+        if self.canonical is None:
+            return json.dumps([self.stream])
+        return json.dumps(
+            [self.stream, "join", f"{self.canonical.semanticHash() & 0xFFFFFFFF:08x}"]
+        )
+
+    def same_as(self, other: Source) -> bool:
+        if self.canonical is None or other.canonical is None:
+            return self.canonical is other.canonical and self.stream == other.stream
+        return bool(self.canonical.equals(other.canonical))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A result column."""
+
+    name: str
+    expression: Expr
+    #: The position of the source's column that it is; None for one that is computed.
+    at: int | None
+    #: Equal in the JVM for equal expressions; see ``Catalyst.key``.
+    key: object = None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A query taken apart: ``SELECT columns FROM stream or source WHERE condition``.
+    """A query taken apart: ``SELECT columns FROM source WHERE condition``."""
 
-    Expressions are SQL over the bare columns of its stream, or over a source's qualified ones.
-    """
-
-    stream: str
+    source: Source
     #: None where it keeps every row.
-    condition: str | None
-    #: Name and expression of each result column.
-    columns: tuple[tuple[str, str], ...]
-    #: The text behind FROM where that is more than the stream: a join with static tables.
-    source: str | None = None
+    condition: Expr | None
+    columns: tuple[Column, ...]
+
+    @property
+    def stream(self) -> str:
+        return self.source.stream
 
     @property
     def kin(self) -> str:
         """What queries that can run as one job have in common."""
-        return self.source or self.stream
-
-    def sql(self) -> str:
-        """The query put together again: the same plan, down to which columns have an alias."""
-        selected = ", ".join(
-            text if self._is_named(text, name) else f"{text} AS {quoted(name)}"
-            for name, text in self.columns
-        )
-        where = "" if self.condition is None else f" WHERE {self.condition}"
-        return f"SELECT {selected} FROM {self.source or quoted(self.stream)}{where}"
-
-    def _is_named(self, text: str, name: str) -> bool:
-        """Whether a column has this name without being told so."""
-        if self.source is None:
-            return text == _column(name)
-        return _PATH.fullmatch(text) is not None and f".{text}".endswith(f".{_column(name)}")
+        return self.source.kin
 
 
-def take_apart(plan: Any, stream: str, source: str | None = None) -> Parts | None:
-    """The parts of an analysed ``Project [Filter] stream``; None for any other plan.
+def take_apart(
+    catalyst: Catalyst, plan: Plan, stream: str, parsed: Plan, analyse: Callable[[Plan], Plan]
+) -> Parts | None:
+    """The parts of an analysed ``Project [Filter] source``; None for any other plan.
 
-    With a ``source``, of ``Project [Filter]`` over whatever that text is.
+    ``parsed`` is what the parser made of the query.
     """
     if plan.nodeName() != "Project":
         return None
-    below = plan.child()
-    condition = None
+    condition, below = None, plan.child()
     if below.nodeName() == "Filter":
         condition, below = below.condition(), below.child()
-    aliases = []
-    while below.nodeName() == "SubqueryAlias":
-        aliases.append(below.alias())
-        below = below.child()
-    if source is None and (below.nodeName() != "View" or stream not in aliases):
+    source = _source(below, stream, parsed, analyse)
+    if source is None or _in_python(catalyst, [plan, *([] if condition is None else [condition])]):
         return None
-
-    def written(expression: Any) -> str:
-        text: str = expression.sql()
-        return bare_columns(text, aliases[0]) if source is None else text
-
-    listed = plan.projectList()
+    place = {number: at for at, number in enumerate(source.numbers)}
+    output = below.output()
     columns = []
-    for i in range(listed.size()):
-        named = listed.apply(i)
-        inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
-        columns.append((named.name(), written(inner)))
-    kept = None if condition is None else written(condition)
-    return Parts(stream, kept, tuple(columns), source)
+    for named in listed(plan.projectList()):
+        inner = named.child() if kind(named) == "Alias" else named
+        at = place.get(ids([inner])[0]) if kind(inner) == "AttributeReference" else None
+        key = None if at is not None else catalyst.key(inner, output)
+        columns.append(Column(named.name(), inner, at, key))
+    return Parts(source, condition, tuple(columns))
 
 
-def bare_columns(text: str, alias: str) -> str:
-    """Drops the qualifier from column names; texts in quotes stay as they are."""
-    pieces = re.split(r"('(?:[^'\\]|\\.|'')*')", text)
-    pattern = re.compile(rf"(?<![\w`.])(?:{re.escape(alias)}|`{re.escape(alias)}`)\.")
-    return "".join(p if i % 2 else pattern.sub("", p) for i, p in enumerate(pieces))
+def is_stream(plan: Plan, stream: str) -> bool:
+    """Whether a plan is the rows of a stream, under whatever alias."""
+    while plan.nodeName() == "SubqueryAlias":
+        plan = plan.child()
+    if plan.nodeName() != "View":
+        return False
+    named = plan.desc().identifier()
+    return named.database().isEmpty() and bool(named.table().lower() == stream.lower())
+
+
+def _source(
+    below: Plan, stream: str, parsed: Plan, analyse: Callable[[Plan], Plan]
+) -> Source | None:
+    """What a query reads, if its own text behind FROM gives just that by itself."""
+    output = tuple(listed(below.output()))
+    numbers = tuple(ids(output))
+    if is_stream(below, stream):
+        return Source(stream, output, numbers)
+    if parsed.nodeName() != "Project":
+        return None
+    read = parsed.child()
+    if read.nodeName() == "Filter":
+        read = read.child()
+    again = analyse(read)
+    if not below.sameResult(again):
+        return None
+    return Source(stream, output, numbers, read, below.canonicalized())
+
+
+def _in_python(catalyst: Catalyst, trees: Sequence[Plan | Expr]) -> bool:
+    """Python functions are computed for every row, kept or not: such a query runs by itself.
+
+    Of a plan, its own expressions are looked at.
+    """
+    python = catalyst.pattern("PYTHON_UDF")
+    for tree in trees:
+        expressions = listed(tree.projectList()) if tree.nodeName() == "Project" else [tree]
+        if any(e.containsPattern(python) for e in expressions):
+            return True
+    return False
 
 
 class Composite:
-    """A group of queries of one kin as one query."""
+    """A group of queries of one kin as one plan."""
 
-    def __init__(self, parts: Sequence[Parts]) -> None:
+    def __init__(self, parts: Sequence[Parts], catalyst: Catalyst) -> None:
         assert 1 <= len(parts) <= MOST
+        self.source = parts[0].source
+        assert all(part.source.same_as(self.source) for part in parts)
+        self.stream = self.source.stream
+        self.cutter = Cutter.of(parts, catalyst)
         self._parts = parts
-        self.stream, self.source = parts[0].stream, parts[0].source
-        #: Result column that holds each expression.
-        self._holder: dict[str, str] = {}
-        #: Gives all rows, whether or not a query keeps them: with a WHERE, Spark would compute
-        #: every condition twice. And the same without the stream's own columns, for whoever has
-        #: them in the same order (``beside``): "" for a join, whose rows are others.
-        self.sql, self.sql_beside = self._texts() if self.source is None else self._joined()
-        #: The stream's own columns, by their names in lower case, and what holds them.
-        self._plain = [
-            (_bare_name(text).lower(), holder)
-            for text, holder in self._holder.items()
-            if _is_column(text)
+        self._catalyst = catalyst
+        self._plain = sorted({c.at for part in parts for c in part.columns if c.at is not None})
+        self._copies = {at: catalyst.new_id() for at in self._plain}
+        self._masks = [catalyst.alias(mask, f"{MASK}{i}") for i, mask in enumerate(self._bits())]
+        self._inputs = self._all_inputs()
+        self._computed = self._guarded()
+
+    def over(self, rows: Plan) -> Plan:
+        """The whole result over the source's rows.
+
+        It has all rows of a stream, whether or not a query keeps them: with a filter, Spark would
+        compute every condition twice.
+        """
+        return self._plan(rows, self._plain)
+
+    def beside(self, rows: Plan) -> Plan:
+        """The same without the source's own columns, for a caller that has them (``complete``)."""
+        return self._plan(rows, [])
+
+    def complete(self, result: pa.Table, rows: pa.Table) -> pa.Table:
+        """A result of ``beside``, together with the columns of the rows it is of, in order."""
+        columns = [*result.columns, *(rows.column(at) for at in self._plain)]
+        names = [*result.column_names, *(_held(at) for at in self._plain)]
+        return pa.Table.from_arrays(columns, names)
+
+    def _plan(self, rows: Plan, plain: Sequence[int]) -> Plan:
+        make, output = self._catalyst, listed(rows.output())
+        seen = [make.alias(output[at], name, number) for at, name, number in self._inputs]
+        copied = [make.alias(output[at], _held(at), self._copies[at]) for at in plain]
+        plan = make.project([*seen, *copied], rows)
+        if self.source.parsed is not None and all(p.condition is not None for p in self._parts):
+            plan = make.filter(make.any_of([p.condition for p in self._parts]), plan)
+        plan = make.project([*listed(plan.output()), *self._masks], plan)
+        masks = [mask.toAttribute() for mask in self._masks]
+        kept = [alias.toAttribute() for alias in copied]
+        return make.project([*masks, *self._computed, *kept], plan)
+
+    def _bits(self) -> list[Expr]:
+        """Each mask: the bits of up to ``BITS`` queries."""
+        make, nothing = self._catalyst, self._catalyst.long(0)
+
+        def bit(at: int, part: Parts) -> Expr:
+            one = make.long(1 << at)
+            return one if part.condition is None else make.make("If", part.condition, one, nothing)
+
+        return [
+            make.joined("BitwiseOr", [bit(at, part) for at, part in enumerate(some)])
+            for first in range(0, len(self._parts), BITS)
+            for some in [self._parts[first : first + BITS]]
         ]
 
-    def _mask_texts(self) -> dict[str, str]:
-        """Each mask column and its expression."""
-        return {
-            f"{MASK}{first // BITS}": " + ".join(
-                f"IF({part.condition or 'TRUE'}, {1 << bit}L, 0L)"
-                for bit, part in enumerate(self._parts[first : first + BITS])
-            )
-            for first in range(0, len(self._parts), BITS)
-        }
+    def _all_inputs(self) -> list[tuple[int, str, object]]:
+        """Position, name and id of every column, once for each query that has ids of its own."""
+        found: dict[int, tuple[int, str, object]] = {}
+        for part in self._parts:
+            for at, number in enumerate(part.source.numbers):
+                if number not in found:
+                    attribute = part.source.output[at]
+                    found[number] = (at, attribute.name(), attribute.exprId())
+        return list(found.values())
 
-    def _hold(self) -> dict[str, list[int]]:
-        """Gives each expression a column; tells which queries want it."""
-        wanted: dict[str, list[int]] = {}
-        for at, part in enumerate(self._parts):
-            for _, text in part.columns:
-                wanted.setdefault(text, []).append(at)
-        self._holder = {text: f"__e{i}" for i, text in enumerate(wanted)}
-        return wanted
+    def _guarded(self) -> list[Expr]:
+        """Each expression once, computed for the rows that one of its queries keeps."""
+        make = self._catalyst
+        masks = [mask.toAttribute() for mask in self._masks]
+        found = []
+        for at, (expression, users) in enumerate(self.cutter.computed):
+            bits: dict[int, int] = {}
+            for user in users:
+                bits[user // BITS] = bits.get(user // BITS, 0) | 1 << user % BITS
+            zero = make.long(0)
+            kept = [
+                make.make("GreaterThan", make.make("BitwiseAnd", masks[i], make.long(b)), zero)
+                for i, b in bits.items()
+            ]
+            value = make.make("If", make.any_of(kept), expression, make.null(expression))
+            found.append(make.alias(value, f"e{at}"))
+        return found
 
-    def _joined(self) -> tuple[str, str]:
-        """The text over a join."""
 
-        def kept_by(users: Iterable[int]) -> str:
-            conditions = dict.fromkeys(self._parts[at].condition or "TRUE" for at in users)
-            return " OR ".join(f"({condition})" for condition in conditions)
+def _held(at: int) -> str:
+    """The result column that holds a column of the source."""
+    return f"c{at}"
 
-        columns = [f"{mask} AS {name}" for name, mask in self._mask_texts().items()]
-        for text, users in self._hold().items():
-            safe = text if _PATH.fullmatch(text) else f"CASE WHEN {kept_by(users)} THEN {text} END"
-            columns.append(f"{safe} AS {self._holder[text]}")
-        where = kept_by(range(len(self._parts)))
-        return f"SELECT {', '.join(columns)} FROM {self.source} WHERE {where}", ""
 
-    def _texts(self) -> tuple[str, str]:
-        masks = self._mask_texts()
-        plain, computed = [], []
-        for i, (text, users) in enumerate(self._hold().items()):
-            if _is_column(text):
-                plain.append(f"{text} AS __e{i}")
-            else:
-                computed.append(f"CASE WHEN {_any(users)} THEN {text} END AS __e{i}")
-        inner = ", ".join(f"{mask} AS {name}" for name, mask in masks.items())
-        stream = quoted(self.stream)
-        source = f"FROM (SELECT *, {inner} FROM {stream})"
-        beside = [*masks, *computed]
-        return (
-            f"SELECT {', '.join([*beside, *plain])} {source}",
-            f"SELECT {', '.join(beside)} {source}",
-        )
+@dataclass(frozen=True)
+class Cutter:
+    """Which columns of a composite's result belong to which query. Knows nothing of Spark."""
 
-    def beside(self, result: pa.Table, rows: pa.Table) -> pa.Table | None:
-        """Completes a result without the stream's own columns by those of the rows it is of.
+    #: The result column of each column of each query.
+    holders: tuple[tuple[str, ...], ...]
+    #: The expressions that are computed, each with the queries that want it.
+    computed: list[tuple[Expr, list[int]]] = field(default_factory=list)
 
-        None if a name does not tell one column.
-        """
-        names = [name.lower() for name in rows.column_names]
-        columns, holders = result.columns, result.column_names
-        for name, holder in self._plain:
-            if names.count(name) != 1:
-                return None
-            columns.append(rows.column(names.index(name)))
-            holders.append(holder)
-        return pa.Table.from_arrays(columns, holders)
+    @classmethod
+    def of(cls, parts: Sequence[Parts], catalyst: Catalyst) -> Cutter:
+        known = catalyst.numbering()
+        computed: list[tuple[Expr, list[int]]] = []
+        holders = []
+        for at, part in enumerate(parts):
+            mine = []
+            for column in part.columns:
+                if column.at is not None:
+                    mine.append(_held(column.at))
+                    continue
+                number = known.get(column.key)
+                if number is None:
+                    number = len(computed)
+                    known.put(column.key, number)
+                    computed.append((column.expression, []))
+                computed[number][1].append(at)
+                mine.append(f"e{number}")
+            holders.append(tuple(mine))
+        return cls(tuple(holders), computed)
 
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""
@@ -209,9 +294,8 @@ class Composite:
         result = result.combine_chunks()  # once, not for every query
         found = []
         for at, schema in schemas.items():
-            part = self._parts[at]
             rows = np.flatnonzero(masks[at // BITS] & np.int64(1 << at % BITS))
-            mine = result.select([self._holder[text] for _, text in part.columns])
+            mine = result.select(list(self.holders[at]))
             mine = mine.take(pa.array(rows)) if len(rows) < len(result) else mine
             found.append(typed(mine, schema))
         return found
@@ -238,7 +322,7 @@ class Composite:
         ]
 
     def _masks(self, result: pa.Table) -> list[NDArray[np.int64]]:
-        count = (len(self._parts) + BITS - 1) // BITS
+        count = (len(self.holders) + BITS - 1) // BITS
         return [result.column(f"{MASK}{i}").to_numpy() for i in range(count)]
 
 
@@ -256,24 +340,3 @@ def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def quoted(name: str) -> str:
     return "`{}`".format(name.replace("`", "``"))
-
-
-def _column(name: str) -> str:
-    """A column's name as Spark writes it."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quoted(name)
-
-
-def _is_column(text: str) -> bool:
-    return re.fullmatch(r"\w+|`(?:[^`]|``)+`", text) is not None and not text[0].isdigit()
-
-
-def _bare_name(text: str) -> str:
-    return text[1:-1].replace("``", "`") if text.startswith("`") else text
-
-
-def _any(users: Sequence[int]) -> str:
-    """True for rows that one of these queries keeps."""
-    masks: dict[int, int] = {}
-    for at in users:
-        masks[at // BITS] = masks.get(at // BITS, 0) | 1 << at % BITS
-    return " OR ".join(f"({MASK}{i} & {bits}L) <> 0L" for i, bits in masks.items())

@@ -1,7 +1,7 @@
 """Spark's own expressions over a few rows, without the planning and scheduling of a Spark job.
 
-A composite of filters is one projection. Its text is parsed, analysed, optimised and compiled to
-byte code once; for a small input the compiled projection is then applied to the rows where they
+A composite of filters is one projection. Its plan is analysed, optimised and compiled to byte
+code once; for a small input the compiled projection is then applied to the rows where they
 are, in the driver's JVM. Spark does the same with a local relation, but parses, analyses, plans
 and starts a job each time, which takes ten times as long as the rows themselves.
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from daybreak.spark.composite import quoted, typed
+from daybreak.spark.catalyst import Catalyst, Plan, ids, listed, positions
+from daybreak.spark.composite import typed
 
 #: Where a job on two cores begins to be faster than one thread of the driver with ten queries; with
 #: a hundred that is at 128 000 rows already (benchmarks/without_a_job.py), but trains are cut below
@@ -35,14 +36,15 @@ from daybreak.spark.composite import quoted, typed
 MOST_ROWS = 500_000
 _ZONE = "UTC"
 #: What a piece that is missing, or an expression that fails, comes as.
-_FAILURES = (Py4JError, PySparkException, pa.ArrowException)
+_FAILURES = (OSError, Py4JError, PySparkException, pa.ArrowException)
 
 
 @dataclass(frozen=True)
 class Projection:
     """A compiled text. Its JVM objects keep state: one thread at a time may apply it."""
 
-    #: The columns it reads, as Arrow and as Spark has them.
+    #: The positions of the columns it reads, and these as Arrow and as Spark has them.
+    reads: list[int]
     layout: pa.Schema
     columns: Any
     #: A list in the JVM, innermost first.
@@ -55,6 +57,7 @@ class Direct:
 
     def __init__(self, session: SparkSession, schemas: Mapping[str, StructType]) -> None:
         self._session = session
+        self._catalyst = Catalyst(session)
         self._schemas = schemas
         shared = Path("/dev/shm")  # noqa: S108  # memory, where there is such a folder
         self._folder = Path(
@@ -67,22 +70,25 @@ class Direct:
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def compile(self, sql: str, stream: str) -> Projection | None:
-        """The text over the one stream it reads; None if it is not for this way."""
+    def compile(self, over: Callable[[Plan], Plan], stream: str) -> Projection | None:
+        """A plan over the one stream it reads; None if it is not for this way."""
         if self._jvm is None:
             return None
         try:
             schema = self._schemas[stream]
             empty = self._session.createDataFrame(self._session.sparkContext.emptyRDD(), schema)
-            empty.createOrReplaceTempView(quoted(stream))
-            frame = self._session.sql(sql)._jdf
-            compiled = self._jvm.projections(frame.queryExecution().optimizedPlan())
+            rows = empty._jdf.queryExecution().analyzed()
+            frame = self._catalyst.frame(over(rows), self._session)._jdf
+            with _active(self._session):
+                compiled = self._jvm.projections(frame.queryExecution().optimizedPlan())
             if compiled is None:
                 return None
             read, steps = compiled
             # A projection that reads nothing still needs to know how many rows there are.
-            columns = StructType([schema[name] for name in read or schema.names[:1]])
+            reads = [positions(listed(rows.output()))[number] for number in read] or [0]
+            columns = StructType([schema.fields[at] for at in reads])
             return Projection(
+                reads,
                 to_arrow_schema(columns, timezone=_ZONE),
                 self._session._jsparkSession.parseDataType(columns.json()),
                 steps,
@@ -96,12 +102,28 @@ class Direct:
         assert self._jvm is not None
         try:
             source, target = self._folder / "in", self._folder / "out"
-            _write(source, typed(table.select(projection.layout.names), projection.layout))
+            _write(source, typed(table.select(projection.reads), projection.layout))
             self._jvm.apply(projection, source, target)
             found = list(_read(target))
             return pa.concat_tables(found) if found else None
         except _FAILURES:
             return None
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """Spark compiles expressions by the settings of the thread's active session."""
+    known: Any = session.sparkContext._jvm
+    sessions = known.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 class _Jvm:
@@ -121,8 +143,8 @@ class _Jvm:
         make = compiler.getClazz().getDeclaredConstructor(_none(context, jvm.java.lang.Class))
         self._applier = make.newInstance(_none(context, jvm.java.lang.Object))
 
-    def projections(self, plan: Any) -> tuple[list[str], Any] | None:
-        """Compiles an optimised plan and names the columns it reads, in order.
+    def projections(self, plan: Plan) -> tuple[list[int], Any] | None:
+        """Compiles an optimised plan; also the ids of the columns it reads, in order.
 
         None unless the plan is projections over one leaf.
         """
@@ -136,7 +158,7 @@ class _Jvm:
             plan = below
         if read is None or plan.nodeName() != "LogicalRDD":
             return None
-        return [read.apply(i).name() for i in range(read.size())], steps
+        return ids(listed(read)), steps
 
     def apply(self, projection: Projection, source: Path, target: Path) -> None:
         self._applier.apply(

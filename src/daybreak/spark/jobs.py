@@ -18,36 +18,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.runtime.inbox import Waiting
+from daybreak.spark.catalyst import Catalyst, Plan
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
+from daybreak.spark.functions import Function
 from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
+from daybreak.spark.windows.aggregate import Aggregate
+from daybreak.spark.windows.pane_plans import Fill, Merge
 from daybreak.spark.windows.panes import compute as compute_panes
 from daybreak.spark.windows.runner import CLOSED, Ranges, compute, with_anchors
 from daybreak.spark.windows.times import ANCHORS
 from daybreak.spark.windows.together import Together
 from daybreak.spark.windows.views import advance, stamped
 
-#: Sets of queries whose common text is kept.
-MOST_COMPOSITES = 200
+#: Of the sessions that jobs run in.
+SETTINGS = {
+    # An expression that occurs twice is computed first, even where AND or OR guards it.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+}
+#: Sets of queries whose common plan is kept.
+MOST_COMPILED = 200
 #: Beyond so many rows a job is faster if the executors read them from a file.
 FEW_ROWS = 8000
 
 #: When the first tuple that gave a row had arrived, by query; None where that is not known.
 Since = Sequence[int | None] | None
-
-#: A query given as a Python function over one DataFrame per stream.
-Function = Callable[..., DataFrame]
 
 
 @dataclass(frozen=True)
@@ -118,14 +126,18 @@ class JobRunner:
         """``scratch``: a folder of its own that executors can read too."""
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for key, value in SETTINGS.items():
+            self._session.conf.set(key, value)
         self._schemas = schemas
         self._store = store
         self._log = log
         self._cursors = cursors
         self._settler = settler
         self._scratch = scratch
+        self._catalyst = Catalyst(self._session)
         self._direct = Direct(self._session, schemas)
-        self._composites: dict[tuple[tuple[str, str | None], ...], _Compiled] = {}
+        #: What queries run together are compiled to, by kind of plan and queries.
+        self._compiled: dict[tuple[object, ...], Any] = {}
 
     def run(
         self,
@@ -188,14 +200,34 @@ class JobRunner:
         return tables, ranges
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
-        gathers = query.checked.windowing is not None
-        frames = {stream: self._frame(stream, table, gathers) for stream, table in tables.items()}
+        """One query by itself; rows in memory, and in a file if it fails on those.
+
+        Over rows in memory Spark's optimizer computes expressions by itself, and may compute one
+        that a condition guards. The regular job over a file is authoritative.
+        """
+        try:
+            return self._computed(query, tables)
+        except (PySparkException, Py4JError):
+            if all(table.num_rows > FEW_ROWS for table in tables.values()):
+                raise
+            return self._computed(query, tables, in_memory=False)
+
+    def _computed(
+        self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
+    ) -> pa.Table:
+        checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
+        gathers = checked.windowing is not None
+        for stream, table in tables.items():
+            frame = self._frame(stream, table, gathers, few_rows)
+            frame.createOrReplaceTempView(quoted(stream))
         if query.function is not None:
-            result = query.function(*(frames[s] for s in query.checked.reads))
+            result = query.function(*(self._session.table(quoted(s)) for s in checked.reads))
+            assert checked.repeatable is not None
+            checked.repeatable.confirm(self._catalyst, result)
         else:
-            for stream, frame in frames.items():
-                frame.createOrReplaceTempView(quoted(stream))
-            result = self._session.sql(query.checked.sql or "")
+            for view, parsed in checked.through:
+                self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
+            result = self._catalyst.frame(checked.parsed, self._session)
         return result.toArrow().cast(query.schema)
 
     def _compute_windows(
@@ -209,24 +241,50 @@ class JobRunner:
         if len(places) > 1:
             raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
         if first.checked.panes is not None:
-            return compute_panes(queries, taken, self._store, cursors, self._run_text)
+            return compute_panes(queries, taken, self._store, cursors, self)
 
         def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
             if len(queries) == 1:
                 return [self._compute(first, tables)]
-            parts = [q.checked.aggregate for q in queries if q.checked.aggregate is not None]
-            together = Together(parts)
-            rows = tables[together.stream], self._schemas[together.stream]
-            result = self._run_text(together.sql, {together.stream: rows})
-            return together.cut(result, [query.schema for query in queries])
+            together: Together = self._known(
+                Together, queries, lambda: Together(self._catalyst, _aggregates(queries))
+            )
+            rows = tables[together.stream]
+            result = self._run_plan(together.over, rows, self._schemas[together.stream])
+            return list(together.cut(result, [query.schema for query in queries]))
 
         return compute(queries, taken, self._store, cursors, run)
 
-    def _run_text(self, text: str, tables: Mapping[str, tuple[pa.Table, StructType]]) -> pa.Table:
-        for name, (table, schema) in tables.items():
-            frame = self._frame_as(name, table, schema, gathers=True)
-            frame.createOrReplaceTempView(quoted(name))
-        return self._session.sql(text).toArrow()
+    def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
+        """Partials of rows; see ``panes.PaneJobs``."""
+        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, _aggregates(queries)))
+        panes = queries[0].checked.panes
+        assert panes is not None
+        return fill.cut(self._run_plan(fill.over, rows, panes.paned_schema))
+
+    def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
+        """Windows of partials; see ``panes.PaneJobs``."""
+        panes = [q.checked.panes for q in queries if q.checked.panes is not None]
+        merge: Merge = self._known(Merge, queries, lambda: Merge(self._catalyst, panes))
+        result = self._run_plan(merge.over, merge.rows(partials), merge.schema)
+        return list(merge.cut(result, [query.schema for query in queries]))
+
+    def _run_plan(
+        self, over: Callable[[Plan], Plan], rows: pa.Table, schema: StructType
+    ) -> pa.Table:
+        frame = self._frame_as("rows", rows, schema, gathers=True)
+        plan = over(frame._jdf.queryExecution().analyzed())
+        return self._catalyst.frame(plan, self._session).toArrow()
+
+    def _known(self, kind: object, queries: Sequence[Runnable], make: Callable[[], Any]) -> Any:
+        """What these queries are compiled to, made once."""
+        # A name may come back with other SQL.
+        key = (kind, *((q.name, q.checked.sql) for q in queries))
+        if key not in self._compiled:
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            self._compiled[key] = make()
+        return self._compiled[key]
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Runs a query over given rows, for its cost alone."""
@@ -242,43 +300,54 @@ class JobRunner:
     ) -> tuple[list[pa.Table], Since]:
         compiled = self.compile(cell)
         [(stream, table)] = tables.items()
-        result = self._project(compiled, table)
+        composite, result = compiled.composite, self._project(compiled, table)
         # One row for each, in their order; but what executors read from a file may lose it, and a
         # join gives others.
-        one_each = compiled.composite.source is None
+        one_each = composite.source.parsed is None
         in_order = result is not None or (one_each and table.num_rows <= FEW_ROWS)
         if result is None:
             if len(queries) == 1:
                 return [self._compute(queries[0], tables)], None
-            self._frame(stream, table).createOrReplaceTempView(quoted(stream))
-            result = self._session.sql(compiled.composite.sql).toArrow()
+            result = self._run_composite(composite, table)
         of = {query.name: at for at, query in enumerate(cell)}
         places = {of[q.name]: q.schema for q in queries}
-        since = compiled.composite.earliest(result, stamps[stream], places) if in_order else None
-        return compiled.composite.cut(result, places), since
+        since = composite.cutter.earliest(result, stamps[stream], places) if in_order else None
+        return composite.cutter.cut(result, places), since
+
+    def _run_composite(self, composite: Composite, table: pa.Table) -> pa.Table:
+        """The composite as a job."""
+        frame = self._frame(composite.stream, table)
+        source = composite.source
+        if source.parsed is not None:  # resolved here: a static table may have other rows by now
+            frame.createOrReplaceTempView(quoted(composite.stream))
+            frame = self._catalyst.frame(source.parsed, self._session)
+        plan = frame._jdf.queryExecution().analyzed()
+        if len(frame.columns) != len(source.output):
+            raise Apart("a static table has other columns than when the queries were checked")
+        return self._catalyst.frame(composite.over(plan), self._session).toArrow()
 
     def compile(self, cell: Sequence[Runnable]) -> _Compiled:
         """The composite of a cell, made once."""
-        key = tuple((q.name, q.checked.sql) for q in cell)  # a name may come back with other SQL
-        if key not in self._composites:
-            if len(self._composites) >= MOST_COMPOSITES:
-                self._composites.clear()
-            composite = Composite([q.checked.parts for q in cell if q.checked.parts is not None])
-            beside = composite.sql_beside
-            projection = self._direct.compile(beside, composite.stream) if beside else None
-            self._composites[key] = _Compiled(composite, projection)
-        return self._composites[key]
+
+        def make() -> _Compiled:
+            parts = [q.checked.parts for q in cell if q.checked.parts is not None]
+            composite = Composite(parts, self._catalyst)
+            if composite.source.parsed is not None:
+                return _Compiled(composite, None)
+            return _Compiled(composite, self._direct.compile(composite.beside, composite.stream))
+
+        compiled: _Compiled = self._known(Composite, cell, make)
+        return compiled
 
     def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
         """The result for a few rows, without a job; None where it takes one."""
         if compiled.projection is None or not 0 < table.num_rows <= MOST_ROWS:
             return None
         result = self._direct.apply(compiled.projection, table)
-        if result is not None:
-            result = compiled.composite.beside(result, table)
         if result is None:
-            compiled.projection = None  # the ordinary way tells what is wrong, and goes on
-        return result
+            compiled.projection = None  # the regular job is authoritative
+            return None
+        return compiled.composite.complete(result, table)
 
     def close(self) -> None:
         self._direct.close()
@@ -320,18 +389,27 @@ class JobRunner:
                 failed[file.query] = error
         return committed_at, failed
 
-    def _frame(self, stream: str, table: pa.Table, gathers: bool = False) -> DataFrame:
+    def _frame(
+        self, stream: str, table: pa.Table, gathers: bool = False, few_rows: int = FEW_ROWS
+    ) -> DataFrame:
         schema = self._schemas[stream.removeprefix(ANCHORS)]
-        return self._frame_as(stream, table, schema, gathers)
+        return self._frame_as(stream, table, schema, gathers, few_rows)
 
-    def _frame_as(self, name: str, table: pa.Table, schema: StructType, gathers: bool) -> DataFrame:
+    def _frame_as(
+        self,
+        name: str,
+        table: pa.Table,
+        schema: StructType,
+        gathers: bool,
+        few_rows: int = FEW_ROWS,
+    ) -> DataFrame:
         """The rows for Spark: in memory where they are few, for the executors to read else.
 
         Spark's optimizer works on rows in memory by itself, in the driver, one after the other.
         Where they are to be gathered by some key, which it leaves to a job, few rows are one
         partition: nothing has to be exchanged then.
         """
-        if table.num_rows <= FEW_ROWS:
+        if table.num_rows <= few_rows:
             # Of several batches Spark reads those before the first empty one, and says nothing.
             data: Any = table.combine_chunks() if table.num_columns else []
             frame = self._session.createDataFrame(data, schema)
@@ -340,6 +418,10 @@ class JobRunner:
         path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)
         return self._session.read.schema(schema).parquet(str(path))
+
+
+def _aggregates(queries: Sequence[Runnable]) -> list[Aggregate]:
+    return [q.checked.aggregate for q in queries if q.checked.aggregate is not None]
 
 
 def _first_possible(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -46,8 +47,15 @@ def fingerprint(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def sql_fingerprint(sql: str) -> str:
-    return fingerprint(" ".join(sql.split()))
+#: A quoted text or name, as SQL writes it.
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
+
+
+def sql_fingerprint(*texts: str) -> str:
+    """Layout does not matter, except inside quotes."""
+    plain = [" ".join(sql.split()) for sql in texts]
+    quoted = [q for sql in texts for q in _QUOTED.findall(sql) if " ".join(q.split()) != q]
+    return fingerprint("\0".join([*plain, *quoted]))
 
 
 def one_box(spec: QuerySpec, reads: tuple[str, ...]) -> tuple[Box, Query]:

@@ -14,7 +14,7 @@ from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.declared import MEMORY
-from daybreak.spark.jobs import Function
+from daybreak.spark.functions import Function
 from daybreak.spark.sinks import Callback, Sink, make_sink
 from daybreak.spark.windows.views import FORMAT as VIEW
 from daybreak.spark.windows.views import ViewSink, box_name

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daybreak.model import ConfigError
 from daybreak.spark.windows.clock import EventClock
 from daybreak.spark.windows.inbox import Tick, WindowInbox
-from daybreak.spark.windows.panes import width_us
+from daybreak.spark.windows.pane_plans import width_us
 from daybreak.spark.windows.times import (
     NEVER,
     US_PER_S,

@@ -10,7 +10,6 @@ import pytest
 from tests.spark.windows.logs import Log, S, bag, batch, declare, feed, tumbling_late
 
 from daybreak.policies.registry import make_policy_with
-from daybreak.spark.windows.aggregate import replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +22,11 @@ QUERIES = {
     "named": ("k, count(*) AS n, min(v) AS min_n", "v % 2 = 0", "n > 2 AND min_n < 40"),
     "hidden": ("k, sum(v) AS s", None, "count(*) > 3"),
     "filtered": ("k, count(*) FILTER (WHERE n % 3 = 0) AS third, count(*) AS n", "v < 30", None),
+    "texts": (
+        "k, concat('sum(v)=', sum(v), '; count(1)=', count(1), ' `v` p0 FILTER (WHERE') AS t",
+        "v > 3",
+        "max(concat('n > 2 ', v)) <> 'max(v)'",
+    ),
     "spread": ("window.start AS b, k, max(v) - min(v) AS spread, 'count(1)' AS c", None, None),
 }
 
@@ -69,9 +73,3 @@ def test_aggregates_run_together_and_give_the_rows_of_the_batch(
     names = [*QUERIES, "other-key"]
     most = {name: max(job["together"] for job in jobs if job["query"] == name) for name in names}
     assert most == {**dict.fromkeys(QUERIES, len(QUERIES)), "other-key": 1}
-
-
-def test_names_are_replaced_whole_and_outside_of_texts() -> None:
-    new = {"n": "`a`", "min_n": "`b`", "count(1)": "c", "count(1) FILTER (WHERE x)": "d"}
-    assert replaced("n > min_n AND m.n < 'n'", new) == "`a` > `b` AND m.n < 'n'"
-    assert replaced("count(1) + count(1) FILTER (WHERE x)", new) == "c + d"

@@ -11,9 +11,9 @@ from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.late import LateRows
-from daybreak.spark.windows.panes import Panes, pane_stream
+from daybreak.spark.windows.pane_plans import PANE, Panes
+from daybreak.spark.windows.panes import pane_stream
 from daybreak.spark.windows.times import NEVER, Windowing, duration_us
-from daybreak.spark.windows.together import PANE
 from daybreak.spark.windows.views import FORMAT as VIEW
 
 #: How often the watermark of a silent stream follows the clock: each time is a transaction.

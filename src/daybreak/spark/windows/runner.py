@@ -17,7 +17,7 @@ from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import ANCHORS, NEVER, Band, Grid, Instants, Windowing
 
 if TYPE_CHECKING:
-    from daybreak.spark.windows.panes import Panes
+    from daybreak.spark.windows.pane_plans import Panes
 
 #: The name under which a query's cursors tell up to where its windows are emitted.
 CLOSED = "#closed"

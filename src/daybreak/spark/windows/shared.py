@@ -12,7 +12,7 @@ from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.runtime.state import SystemState
 from daybreak.spark.windows.check import check_view_time, refuse_long
-from daybreak.spark.windows.views import FORMAT, box_name, inlined, named_in
+from daybreak.spark.windows.views import FORMAT, box_name
 
 if TYPE_CHECKING:
     from daybreak.spark.check import CheckedQuery, Checker
@@ -76,27 +76,17 @@ class Views:
         try:
             checked = self._checker.sql(name, sql, place)
         except ConfigError as error:
-            used = self._used(sql)
-            if not used:
+            if not self._plain:
                 raise
             try:
-                checked = self._checker.sql(name, inlined(sql.rstrip("; \n"), used), place)
+                checked = self._checker.through(name, sql, place, self._plain)
             except ConfigError:
                 raise error from None
-            if checked.windowing is None:
+            if checked.windowing is None or not checked.through:
                 raise
         if checked.windowing is not None:
             refuse_long(checked.windowing, place, self._max_window_us)
         return checked
-
-    def _used(self, sql: str) -> dict[str, str]:
-        """Row-wise views that the text names, and those that they name, in declared order."""
-        found: set[str] = set()
-        more = named_in(sql, [*self._plain])
-        while more:
-            found |= more
-            more = {n for v in more for n in named_in(self._plain[v], [*self._plain])} - found
-        return {name: text for name, text in self._plain.items() if name in found}
 
     def specs(
         self,

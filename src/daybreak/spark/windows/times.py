@@ -23,7 +23,8 @@ Instants = NDArray[np.int64]
 #: Before any event, and small enough that adding a window does not overflow.
 NEVER = -(2**62)
 #: Begins the name of the view of the anchors of a stream that is joined with itself by a band.
-ANCHORS = "__anchors_"
+#: No declared name has a control character.
+ANCHORS = "\x1fanchors of "
 US_PER_S = 1_000_000
 
 _UNITS = {

@@ -1,188 +1,116 @@
-"""Window aggregates over the same windows and keys as one SQL text.
+"""Window aggregates over the same windows and keys as one plan.
 
-Each aggregate function counts only the rows of its own query, ``FILTER (WHERE ...)``, and a flag
-tells in which groups a query has rows at all. One text over the rows of the windows; or, from
-panes, one that makes the partials of all queries and one that merges them.
+Each aggregate function counts only the rows of its own query, as with ``FILTER (WHERE ...)``, and
+a flag tells in which groups a query has rows at all. One plan over the rows of the windows; or,
+from panes (``panes``), one that makes the partials of all queries and one that merges them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
-from daybreak.spark.composite import quoted
-from daybreak.spark.windows.aggregate import Aggregate, Call, filter_clause
-
-if TYPE_CHECKING:
-    from daybreak.spark.windows.panes import Panes
-
-#: The rows of a stream with the end of their pane, and the watermark that they missed.
-PANED, PANE, LATE = "__paned", "__pane", "__late"
-#: Partials, each once for every window it belongs to.
-PARTIALS, WINDOW = "__partials", "window"
+from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, listed
+from daybreak.spark.composite import typed
+from daybreak.spark.windows.aggregate import Aggregate
 
 
-def _flag(query: int) -> str:
-    return f"__in{query}"
+class Marks:
+    """A column for each of several queries that tells which rows it keeps."""
+
+    def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
+        self._catalyst = catalyst
+        conditions = [aggregate.condition for aggregate in aggregates]
+        self._named = [
+            None if condition is None else catalyst.alias(condition, f"kept{i}")
+            for i, condition in enumerate(conditions)
+        ]
+        #: None where a query keeps every row.
+        self.columns = [None if c is None else c.toAttribute() for c in self._named]
+
+    def rows(self, rows: Plan) -> Plan:
+        """The rows that one of the queries keeps, with the marks."""
+        make, added = self._catalyst, [column for column in self._named if column is not None]
+        if added:
+            rows = make.project([*listed(rows.output()), *added], rows)
+        return rows if None in self.columns else make.filter(make.any_of(self.columns), rows)
+
+    def only(self, query: int, call: Expr) -> Expr:
+        """The call of an aggregate function over the rows that a query keeps."""
+        mark = self.columns[query]
+        return call if mark is None else self._catalyst.filtered(call, mark)
+
+    def flag(self, query: int) -> Expr:
+        """Whether a group has a row of a query: true if so, else false or null."""
+        make, mark = self._catalyst, self.columns[query]
+        return make.true() if mark is None else make.aggregate(make.make("aggregate.Max", mark))
 
 
-def _kept(aggregate: Aggregate) -> str:
-    """Whether a group has a row of this query."""
-    if aggregate.condition is None:
-        return "TRUE"
-    return f"count(1){filter_clause(aggregate.condition)} > 0"
+class Results:
+    """Several aggregates in one table, and each one's own result of it."""
 
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        aggregates: Sequence[Aggregate],
+        grouping: Sequence[Expr],
+        columns: Sequence[Sequence[Expr]],
+        flags: Sequence[Expr],
+    ) -> None:
+        """``columns`` and ``flags`` are those of each query, in their order."""
+        make = self._catalyst = catalyst
+        self._node = aggregates[0].node
+        shown = [make.alias(expression, f"in{i}") for i, expression in enumerate(flags)]
+        named: dict[int, Expr] = {}  # a key may be a column of several queries
+        for column in (column for mine in columns for column in mine):
+            named.setdefault(ids([column])[0], column)
+        self._grouping = make.seq(grouping)
+        self._columns = make.seq([*shown, *named.values()])
+        results = []
+        for i, (aggregate, mark) in enumerate(zip(aggregates, shown, strict=True)):
+            inside = mark.toAttribute()
+            if aggregate.having is not None:
+                inside = make.all_of([inside, aggregate.having])
+            results.append(make.alias(inside, f"in{i}"))
+            for j, column in enumerate(aggregate.selected):
+                results.append(make.alias(column, f"c{i}_{j}"))
+        self._results = make.seq(results)
 
-def _where(aggregates: Sequence[Aggregate]) -> str:
-    """Rows that one of the queries keeps."""
-    conditions = [a.condition for a in aggregates]
-    given = [f"({condition})" for condition in conditions if condition is not None]
-    return f" WHERE {' OR '.join(given)}" if len(given) == len(conditions) else ""
-
-
-class _Results:
-    """The result columns of several aggregates in one table, and each one's own result."""
-
-    def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        self._aggregates = aggregates
-        self._place = [{c.name: j for j, c in enumerate(a.columns)} for a in aggregates]
-
-    def _column(self, query: int, name: str) -> str:
-        return f"__c{query}_{self._place[query][name]}"
-
-    def _listed(self, query: int, kept: str, texts: Iterable[str]) -> list[str]:
-        named = [f"{text} AS __c{query}_{j}" for j, text in enumerate(texts)]
-        return [f"{kept} AS {_flag(query)}", *named]
-
-    def _with_having(self, inner: str) -> str:
-        """Takes the flag from groups that HAVING leaves out."""
-        conditions = {i: a.having for i, a in enumerate(self._aggregates) if a.having is not None}
-        if not conditions:
-            return inner
-        flags = []
-        for i in range(len(self._aggregates)):
-            having = conditions.get(i)
-            flag = _flag(i)
-            if having is not None:
-                flag += f" AND ({having.over(partial(self._column, i))})"
-            flags.append(f"{flag} AS {_flag(i)}")
-        columns = [f"__c{i}_{j}" for i, place in enumerate(self._place) for j in place.values()]
-        return f"SELECT {', '.join([*flags, *columns])} FROM ({inner})"  # noqa: S608
+    def grouped(self, rows: Plan) -> Plan:
+        """The results of all queries over rows that have the columns in question."""
+        groups = self._catalyst.copied(self._node, self._grouping, self._columns, rows)
+        return self._catalyst.project(self._results, groups)
 
     def cut(self, result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
         """Each query's rows, typed as its own result would be."""
         found = []
-        for i, (aggregate, schema) in enumerate(zip(self._aggregates, schemas, strict=True)):
-            mine = result.select([self._column(i, name) for name in aggregate.selected])
-            mine = mine.filter(result[_flag(i)], null_selection_behavior="drop")
-            found.append(mine.rename_columns(list(aggregate.selected)).cast(schema))
+        for i, schema in enumerate(schemas):
+            mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
+            mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
+            found.append(typed(mine, schema))
         return found
 
 
-class Together(_Results):
+class Together:
     """Aggregates over the rows of their stream."""
 
-    def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        super().__init__(aggregates)
-        self.stream = aggregates[0].stream
-        listed = [
-            column
-            for i, aggregate in enumerate(aggregates)
-            for column in self._listed(i, _kept(aggregate), _own_calls(aggregate))
+    def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
+        first = self._first = aggregates[0]
+        aligned = [aggregate.aligned(catalyst, first) for aggregate in aggregates]
+        self.stream = first.stream
+        self._catalyst = catalyst
+        self._marks = Marks(catalyst, aligned)
+        columns = [
+            aggregate.named(partial(self._marks.only, i), catalyst)
+            for i, aggregate in enumerate(aligned)
         ]
-        source = f"{quoted(self.stream)}{_where(aggregates)}"
-        inner = f"SELECT {', '.join(listed)} FROM {source} GROUP BY {aggregates[0].grouping}"  # noqa: S608
-        self.sql = self._with_having(inner)
+        flags = [self._marks.flag(i) for i in range(len(aligned))]
+        grouping = listed(first.node.groupingExpressions())
+        self._results = Results(catalyst, aligned, grouping, columns, flags)
+        self.cut = self._results.cut
 
-
-def _own_calls(aggregate: Aggregate) -> list[str]:
-    """The texts of the columns where each call counts only the rows of this query."""
-
-    def own(call: Call) -> str:
-        return call.head + filter_clause(aggregate.condition, call.only)
-
-    return [column.with_calls(own) for column in aggregate.columns]
-
-
-class Fill:
-    """The partials of several aggregates, from rows with their panes."""
-
-    def __init__(self, panes: Sequence[Panes]) -> None:
-        self._panes = panes
-        aggregates = [one.aggregate for one in panes]
-        self._by = [PANE, LATE, *aggregates[0].plain_keys]
-        listed = list(self._by)
-        for i, one in enumerate(panes):
-            listed.append(f"{_kept(one.aggregate)} AS {_flag(i)}")
-            condition = one.aggregate.condition
-            listed += [f"{p.text(condition)} AS __p{i}_{k}" for k, p in enumerate(one.partials)]
-        source = f"{PANED}{_where(aggregates)}"
-        self.sql = f"SELECT {', '.join(listed)} FROM {source} GROUP BY {', '.join(self._by)}"  # noqa: S608
-
-    @property
-    def partial_sql(self) -> str:
-        """The partials of the first alone, under the names that they are kept by."""
-        [one] = self._panes
-        named = [f"__p0_{k} AS __p{k}" for k in range(len(one.partials))]
-        return f"SELECT {', '.join([*self._by, *named])} FROM ({self.sql})"  # noqa: S608
-
-    def cut(self, result: pa.Table) -> list[pa.Table]:
-        """Each query's partials."""
-        keys = result.column_names[: len(self._by)]
-        found = []
-        for i, one in enumerate(self._panes):
-            held = [f"__p{i}_{k}" for k in range(len(one.partials))]
-            mine = result.select([*keys, *held]).filter(result[_flag(i)])
-            mine = mine.rename_columns([*keys, *(f"__p{k}" for k in range(len(held)))])
-            found.append(mine.select(one.partial_schema.names))
-        return found
-
-
-class Merge(_Results):
-    """The windows of several aggregates, from their partials."""
-
-    def __init__(self, panes: Sequence[Panes]) -> None:
-        super().__init__([one.aggregate for one in panes])
-        self._panes = panes
-        keys = panes[0].aggregate.plain_keys
-        listed = []
-        for i, one in enumerate(panes):
-            texts = [re.sub(r"\b__p(\d+)\b", rf"__p{i}_\1", text) for _, text in one.merging]
-            listed += self._listed(i, f"count({_flag(i)}) > 0", texts)
-        by = ", ".join([WINDOW, *keys])
-        self.sql = self._with_having(f"SELECT {', '.join(listed)} FROM {PARTIALS} GROUP BY {by}")  # noqa: S608
-
-    @property
-    def _key_fields(self) -> list[StructField]:
-        panes = self._panes[0]
-        fields = panes.partial_schema.fields
-        return fields[2 : len(fields) - len(panes.partials)]
-
-    @property
-    def schema(self) -> StructType:
-        """The columns of ``rows``."""
-        ends = [StructField(name, TimestampType()) for name in ("start", "end")]
-        fields = [*self._key_fields, StructField(WINDOW, StructType(ends))]
-        for i, one in enumerate(self._panes):
-            fields.append(StructField(_flag(i), BooleanType()))
-            for k in range(len(one.partials)):
-                held = one.partial_schema[f"__p{k}"]
-                fields.append(StructField(f"__p{i}_{k}", held.dataType))
-        return StructType(fields)
-
-    def rows(self, partials: Sequence[pa.Table]) -> pa.Table:
-        """The partials of all queries with their windows, each in columns of its own."""
-        keys = [field.name for field in self._key_fields]
-        parts = []
-        for i, (one, table) in enumerate(zip(self._panes, partials, strict=True)):
-            held = [f"__p{k}" for k in range(len(one.partials))]
-            mine = table.select([*keys, WINDOW, *held])
-            mine = mine.rename_columns([*keys, WINDOW, *(f"__p{i}_{k}" for k in range(len(held)))])
-            parts.append(mine.append_column(_flag(i), pa.array(np.ones(mine.num_rows, bool))))
-        return pa.concat_tables(parts, promote_options="default").select(self.schema.names)
+    def over(self, rows: Plan) -> Plan:
+        """All results over rows of the stream."""
+        return self._results.grouped(self._marks.rows(self._first.over(self._catalyst, rows)))

@@ -8,8 +8,7 @@ computed from the view's own streams instead: what is late is a matter of their 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.composite import quoted
 from daybreak.spark.durable import file_name, make_folder, write_durably
 from daybreak.spark.logrows import CommittedFile, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore
@@ -128,16 +126,3 @@ def advance(sink: object, ranges: Ranges, at_ns: int) -> None:
     """After the commit of a job: a view over windows tells how far its stream has come."""
     if isinstance(sink, ViewSink) and CLOSED in ranges:
         sink.closed(ranges[CLOSED][1].seq, at_ns)
-
-
-def inlined(sql: str, views: Mapping[str, str]) -> str:
-    """The text with the views it may name spelt out, each after those it builds upon."""
-    parts = ", ".join(f"{quoted(name)} AS (\n{text}\n)" for name, text in views.items())
-    return f"WITH {parts} SELECT * FROM (\n{sql}\n)"  # noqa: S608
-
-
-def named_in(sql: str, names: Sequence[str]) -> set[str]:
-    """Which names occur as words in the text, outside quotes and comments."""
-    bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
-    words = {word.lower() for word in re.findall(r"\w+", bare)}
-    return {name for name in names if name.lower() in words}

@@ -1,0 +1,36 @@
+"""A look at a query's tokens, with Spark's own lexer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+_PARSER = "org.apache.spark.sql.catalyst.parser"
+_TYPES = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+_MOVING = ("now", "today", "tomorrow", "yesterday")
+
+
+def moving_literal(session: SparkSession, text: str) -> str | None:
+    """A typed literal such as DATE 'today', which the parser makes a constant of; None: no such.
+
+    The parsed plan does not show where a constant came from, so the tokens are looked at.
+    """
+    if not any(word in text.lower() for word in _MOVING):
+        return None
+    for kind, literal in pairwise(_tokens(session, text)):
+        value = literal.lstrip("rR").strip("'\"").strip()
+        # Spark allows a time zone behind the word.
+        if kind.upper() in _TYPES and literal[-1:] in "'\"" and value.lower().startswith(_MOVING):
+            return f"'{value}'"
+    return None
+
+
+def _tokens(session: SparkSession, text: str) -> list[str]:
+    """All tokens but blanks and comments."""
+    jvm: Any = session.sparkContext._jvm
+    stream = getattr(jvm, "org.antlr.v4.runtime.CharStreams").fromString(text)
+    upper = getattr(jvm, f"{_PARSER}.UpperCaseCharStream")(stream)
+    found = getattr(jvm, f"{_PARSER}.SqlBaseLexer")(upper).getAllTokens()
+    return [token.getText() for token in found if token.getChannel() == 0]
