@@ -1,0 +1,195 @@
+"""All texts of the corpus in one application, and each as a batch over the same Parquet files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from tests.spark.corpus.entries import STREAMS, Entry
+
+from daybreak.model import ConfigError
+from daybreak.model.specs import SinkSpec
+from daybreak.policies.registry import make_policy_with
+from daybreak.spark.app import App
+from daybreak.spark.check import CheckedQuery, Checker
+from daybreak.spark.prepared import Prepared
+from daybreak.spark.run import Run
+from daybreak.spark.windows.check import event_times
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+#: Files per stream: each becomes a segment, so queries run on ranges.
+FILES = 2
+STATIC = {
+    "districts": "SELECT * FROM VALUES (0, 'd  0'), (1, 'd  1'), (1, 'd 1'), (3, 'IN (SELECT'), "
+    "(CAST(NULL AS INT), 'none') AS t(k, name)",
+    "v": "SELECT CAST(id * 5 AS INT) AS v FROM range(9)",
+    "`odd table`": "SELECT CAST(id AS INT) AS `a b`, concat('t', id) AS `select` FROM range(2)",
+}
+
+
+class Remembering(Checker):
+    """Checks each query once: alone, and then as part of the application."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._found: dict[str, CheckedQuery | ConfigError] = {}
+
+    def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
+        if name not in self._found:
+            try:
+                self._found[name] = super().sql(name, sql, place)
+            except ConfigError as error:
+                self._found[name] = error
+        found = self._found[name]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+
+class Corpus:
+    """The streams as Parquet files, an application over them, and batches over them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._folder = folder
+        self._batches = spark.newSession()
+        self._session = spark.newSession()
+        self._schemas: dict[str, StructType] = {}
+        for number, (name, sql) in enumerate(STREAMS.items()):
+            made = self._batches.sql(sql)
+            self._schemas[name] = made.schema
+            files = str(folder / str(number))
+            _write(made, files)
+            rows = self._batches.read.schema(made.schema).parquet(files)
+            rows.createOrReplaceTempView(_quoted(name))
+        for session in (self._batches, self._session):
+            for name, sql in STATIC.items():
+                session.sql(sql).createOrReplaceTempView(name)
+        app = self.app()
+        times = event_times(app._streams, self._schemas)
+        self._checker = Remembering(self._session, self._schemas, times)
+
+    def batch(self, entries: list[Entry]) -> dict[str, pa.Table | str]:
+        """The rows of each as one batch, or why Spark gives none."""
+
+        def run(entry: Entry) -> pa.Table | str:
+            try:
+                return self._batches.sql(entry.sql).toArrow()
+            except PySparkException as error:
+                return str(error).split("\n")[0]
+
+        with ThreadPoolExecutor(2) as pool:
+            return dict(zip((e.name for e in entries), pool.map(run, entries), strict=True))
+
+    def refusal(self, entry: Entry) -> ConfigError | None:
+        """Why it is refused; None if it may run."""
+        try:
+            self._checker.sql(entry.name, entry.sql)
+        except ConfigError as error:
+            return error
+        return None
+
+    def app(self) -> App:
+        """An application with the streams and the static tables, and no query."""
+        app = App(self._session, name="corpus")
+        app.query_class("default", 1)
+        for number, (stream, schema) in enumerate(self._schemas.items()):
+            java: Any = self._session._jsparkSession.parseDataType(schema.json())
+            app.stream(
+                stream,
+                format="parquet",
+                schema=java.toDDL(),
+                path=str(self._folder / str(number)),
+                options={"maxFilesPerTrigger": 1},
+                time="at",
+                watermark="1 hour",
+            )
+        return app
+
+    def prepared(self, entries: list[Entry]) -> Prepared:
+        """The application with these queries, which have been checked before."""
+        app = self.app()
+        for entry in entries:
+            app.query(entry.name, sql=entry.sql)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("daybreak.spark.app.Checker", lambda *_, **__: self._checker)
+            return app.check(make_policy_with("stride", train=45))
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one run gave: rows by query, and why queries failed."""
+
+    rows: Mapping[str, pa.Table | None]
+    failures: Mapping[str, str]
+
+
+def run_together(prepared: Prepared, folder: Path) -> Results:
+    """Composited wherever possible, results kept in memory."""
+    policy = make_policy_with("stride", train=45)
+    with Run(replace(prepared, policy=policy), folder / "run", rider_bound_s=10.0) as run:
+        run.drain(flush=True)
+        return Results({name: run.rows(name) for name in prepared.specs}, run.failures)
+
+
+def run_alone(prepared: Prepared, folder: Path) -> Results:
+    """Every query by itself, results in Parquet files."""
+    policy = make_policy_with("stride", train=45)
+    folders = {name: folder / str(number) for number, name in enumerate(prepared.specs)}
+    specs = {
+        name: replace(spec, sink=SinkSpec(format="parquet", path=str(folders[name])))
+        for name, spec in prepared.specs.items()
+    }
+    prepared = replace(prepared, policy=policy, specs=specs)
+    with Run(prepared, folder / "run", rider_bound_s=0.0) as run:
+        run.drain(flush=True)
+    found = {}
+    for name, files in folders.items():
+        tables = [pq.read_table(file) for file in sorted(files.glob("*.parquet"))]
+        found[name] = pa.concat_tables(tables) if tables else None
+    return Results(found, run.failures)
+
+
+def bag(table: pa.Table | None) -> Counter[str]:
+    """Rows without their order, with NaN equal to itself and -0.0 unlike 0.0."""
+    rows = [] if table is None else table.to_pylist()
+    return Counter(_text(row) for row in rows)
+
+
+def types(table: pa.Table) -> list[str]:
+    """Names and types of the columns; whether they may be NULL is left out."""
+    return [f"{f.name}: {f.type}".replace(" not null", "") for f in table.schema]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_text(v) for v in value) + "]"
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return repr(value)
+
+
+def _write(frame: DataFrame, folder: str) -> None:
+    """The rows in their order, cut into files of which the later ones are younger."""
+    rows = frame.count()
+    for part in range(FILES):
+        first, last = part * rows // FILES, (part + 1) * rows // FILES
+        piece = frame.where(f"n >= {first} AND n < {last}").coalesce(1)
+        piece.write.mode("append").parquet(folder)
+
+
+def _quoted(name: str) -> str:
+    return "`{}`".format(name.replace("`", "``"))
