@@ -35,6 +35,7 @@ class Catalyst:
         self._ids = self.scala_object(f"{_EXPRESSIONS}.NamedExpression")
         self._options = self.scala_object("scala.Option")
         self._to_seq: Callable[[list[Any]], Seq] = self._jvm.PythonUtils.toSeq
+        self._longs: dict[int, Expr] = {}
         self._types = self.scala_object("org.apache.spark.sql.types.DataType")
 
     def scala_object(self, name: str) -> Any:
@@ -88,7 +89,10 @@ class Catalyst:
 
     def long(self, number: int) -> Expr:
         # py4j would send a small number as a Java int, whatever its type was.
-        return self._session.sessionState().sqlParser().parseExpression(f"{number}L")
+        if number not in self._longs:
+            parser = self._session.sessionState().sqlParser()
+            self._longs[number] = parser.parseExpression(f"{number}L")
+        return self._longs[number]
 
     def true(self) -> Expr:
         return self._literals.TrueLiteral()

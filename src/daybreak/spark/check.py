@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
@@ -31,7 +31,7 @@ from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
 from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
 from daybreak.spark.functions import Function, Repeatable, called
-from daybreak.spark.lexer import moving_literal
+from daybreak.spark.lexer import moving_literal, without_semicolons
 from daybreak.spark.segments import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
@@ -140,7 +140,7 @@ class Checker:
     def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
-        text = sql.rstrip("; \t\r\n")
+        text = without_semicolons(self._session, sql)
         with self._explaining(place):
             parsed = self._parsed(text)
             frame = self._catalyst.frame(parsed, self._session)
@@ -379,14 +379,34 @@ def _check_columns(schema: StructType) -> None:
     if not seen:
         raise Refused("has no columns", "select at least one")
     for column in schema.fields:
-        if "void" in column.dataType.simpleString():
+        kinds = _kinds(column.dataType)
+        if NullType in kinds:
             raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
+        if VariantType in kinds:  # Arrow has it as a struct that no reader knows as a variant
+            raise Refused(
+                f"has a column no sink can hold ({column.name!r} is a variant)",
+                "take values out of it with variant_get, or write it with to_json",
+            )
     try:
         to_arrow_schema(schema, timezone="UTC")
     except PySparkException as error:
         raise Refused(
             f"has a column no sink can hold ({_one_line(str(error))})", "cast it to a text"
         ) from error
+
+
+def _kinds(kind: DataType) -> set[type[DataType]]:
+    """The classes of a type and of all types in it."""
+    match kind:
+        case StructType():
+            inner = [field.dataType for field in kind.fields]
+        case ArrayType():
+            inner = [kind.elementType]
+        case MapType():
+            inner = [kind.keyType, kind.valueType]
+        case _:
+            inner = []
+    return {type(kind)}.union(*(_kinds(one) for one in inner))
 
 
 def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from daybreak.runtime.compositing import MOST
@@ -327,8 +328,22 @@ class Cutter:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns, all of them nullable: alone or in a group, a result looks the same."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+    """The same columns, nullable at every depth: alone or in a group, a result looks the same.
+
+    What Spark calls not null inside of a struct is null in Arrow where the struct is.
+    """
+    return pa.schema([_nullable(field) for field in schema])
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    kind = field.type
+    if kinds.is_struct(kind):
+        kind = pa.struct([_nullable(kind.field(i)) for i in range(kind.num_fields)])
+    elif kinds.is_map(kind):
+        kind = pa.map_(kind.key_field, _nullable(kind.item_field))
+    elif kinds.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    return field.with_type(kind).with_nullable(True)
 
 
 def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -19,7 +19,7 @@ def moving_literal(session: SparkSession, text: str) -> str | None:
     """
     if not any(word in text.lower() for word in _MOVING):
         return None
-    for kind, literal in pairwise(_tokens(session, text)):
+    for kind, literal in pairwise(token.getText() for token in _tokens(session, text)):
         value = literal.lstrip("rR").strip("'\"").strip()
         # Spark allows a time zone behind the word.
         if kind.upper() in _TYPES and literal[-1:] in "'\"" and value.lower().startswith(_MOVING):
@@ -27,10 +27,20 @@ def moving_literal(session: SparkSession, text: str) -> str | None:
     return None
 
 
-def _tokens(session: SparkSession, text: str) -> list[str]:
+def without_semicolons(session: SparkSession, text: str) -> str:
+    """The text up to the semicolons that end it, if any; comments may follow them."""
+    tokens = _tokens(session, text) if ";" in text else []
+    ends = [token for token in tokens if token.getText() == ";"]
+    if not ends or tokens[-1].getText() != ";":
+        return text.rstrip()
+    last = max((t.getStopIndex() for t in tokens if t.getText() != ";"), default=-1)
+    return text[: last + 1]
+
+
+def _tokens(session: SparkSession, text: str) -> list[Any]:
     """All tokens but blanks and comments."""
     jvm: Any = session.sparkContext._jvm
     stream = getattr(jvm, "org.antlr.v4.runtime.CharStreams").fromString(text)
     upper = getattr(jvm, f"{_PARSER}.UpperCaseCharStream")(stream)
     found = getattr(jvm, f"{_PARSER}.SqlBaseLexer")(upper).getAllTokens()
-    return [token.getText() for token in found if token.getChannel() == 0]
+    return [token for token in found if token.getChannel() == 0]
