@@ -2,17 +2,15 @@
 
 A row of a window of 60 s by 1 s belongs to sixty windows. Instead of reading it sixty times, each
 stretch of one second (a pane) is aggregated once, and a window merges the partials of its panes.
-The partials are segments of a stream of their own, and the rows they stand for need not be kept.
-
-What a partial segment stands for is written with it (the segments of the stream it was made
-from), and it follows from the log. So a crash between a partial and the commit of its job leaves
-a partial that the next job finds and does not make again.
+The commit of the job that made them keeps the partials, and the rows they stand for need not be
+kept (``windows.partials``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from math import gcd
 
 import numpy as np
@@ -22,11 +20,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.composite import plain_schema, typed
+from daybreak.spark.logrows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
+from daybreak.spark.segments import SegmentStore
+from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate, Analyse, Call, filter_clause
 from daybreak.spark.windows.clock import instants
-from daybreak.spark.windows.runner import CLOSED, Ranges, WindowQuery
+from daybreak.spark.windows.partials import Partials, kept
+from daybreak.spark.windows.runner import Places, WindowQuery
 from daybreak.spark.windows.times import NEVER, US_PER_S, Grid, Windowing
 from daybreak.spark.windows.together import (
     LATE,
@@ -80,11 +81,6 @@ class Panes:
         return self.aggregate.grid
 
 
-def pane_stream(query: str) -> str:
-    """The stream that holds a query's partials."""
-    return f"{query}#panes"
-
-
 def width_us(grid: Grid) -> int | None:
     """How long a pane is; None where panes are of no use."""
     if not grid.overlaps and grid.length_us <= LONG_US:
@@ -96,46 +92,37 @@ def compute(
     queries: Sequence[WindowQuery],
     taken: Sequence[Waiting],
     store: SegmentStore,
-    cursors: Mapping[tuple[str, str], Cursor],
+    partials: Partials,
+    places: Places,
     run: RunText,
-) -> tuple[list[pa.Table], list[Ranges]]:
-    """The rows of all windows that ``taken`` closed, by query, and how their cursors move.
+) -> tuple[list[pa.Table], list[list[Move]]]:
+    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
-    The queries share stream, windows and keys, and are at the same place.
+    The queries share stream, windows and keys, and all are at ``places``.
     """
-    first, panes = queries[0], _panes(queries[0])
-    assert first.checked.windowing is not None
-    closed = cursors[first.name, CLOSED]
-    bound = max(closed.seq, *(item.closes_us for item in taken))
-    # How far they have looked at the stream depends on when they last ran.
-    starts = [cursors[query.name, panes.stream] for query in queries]
-    end = _fill(queries, starts, store, run)
-    needed = first.checked.windowing.needed_from(panes.stream, bound)
-    found, ranges = [], []
-    for query, start in zip(queries, starts, strict=True):
-        held = pane_stream(query.name)
-        low = cursors[query.name, held]
-        kept = [s for s in store.segments(held) if s.seq >= low.seq]
-        still = [s.seq for s in kept if s.high_us is not None and s.high_us > needed]
-        after = Cursor(min(still) if still else store.end(held).seq, 0)
-        ranges.append(
-            {
-                CLOSED: (closed, Cursor(bound, 0)),
-                panes.stream: (start, end),
-                held: (low, max(low, after)),
-            }
+    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
+    assert windowing is not None
+    after_us, closed_us = taken[0].after_us, taken[-1].closes_us
+    start, end = places[panes.stream], store.end(panes.stream)
+    needed_us = windowing.needed_from(panes.stream, closed_us)
+    found: list[pa.Table] = []
+    moves: list[list[Move]] = []
+    for query, made in zip(queries, _made(queries, start, end, store, run), strict=True):
+        rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
+        found.append(_with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
+        added = tuple(kept(made, PANE, needed_us))
+        moves.append(
+            [
+                PartialsMove(query.name, panes.stream, start.seq, end.seq, added, needed_us),
+                CursorMove(query.name, panes.stream, start, end),
+                ProgressMove(query.name, after_us, closed_us),
+            ]
         )
-        parts = [store.table(s).drop_columns([ARRIVAL]) for s in kept]
-        if not parts:
-            schema = to_arrow_schema(_panes(query).partial_schema, timezone="UTC")
-            parts = [schema.empty_table()]
-        rows = pa.concat_tables(parts)
-        found.append(_with_windows(rows, panes.grid, panes.width_us, closed.seq, bound))
     if not any(rows.num_rows for rows in found):
-        return [query.schema.empty_table() for query in queries], ranges
+        return [query.schema.empty_table() for query in queries], moves
     merge = Merge([_panes(query) for query in queries])
     merged = run(merge.sql, {PARTIALS: (merge.rows(found), merge.schema)})
-    return merge.cut(merged, [query.schema for query in queries]), ranges
+    return merge.cut(merged, [query.schema for query in queries]), moves
 
 
 def _panes(query: WindowQuery) -> Panes:
@@ -143,39 +130,34 @@ def _panes(query: WindowQuery) -> Panes:
     return query.checked.panes
 
 
-def _fill(
-    queries: Sequence[WindowQuery], starts: Sequence[Cursor], store: SegmentStore, run: RunText
-) -> Cursor:
-    """Makes partials of the segments that have none; returns where the stream goes on."""
-    end = store.end(_panes(queries[0]).stream).seq
-    by_first: dict[int, list[WindowQuery]] = {}
-    for query, start in zip(queries, starts, strict=True):
-        held = store.segments(pane_stream(query.name))
-        # A partial that was made by a job that did not commit.
-        first = max(start.seq, held[-1].batch_id if held else 0)
-        by_first.setdefault(first, []).append(query)
-        end = max(end, first)
-    for first, some in by_first.items():
-        _fill_from(first, end, some, store, run)
-    return Cursor(end, 0)
-
-
-def _fill_from(
-    first: int, end: int, queries: Sequence[WindowQuery], store: SegmentStore, run: RunText
-) -> None:
+def _made(
+    queries: Sequence[WindowQuery], start: Cursor, end: Cursor, store: SegmentStore, run: RunText
+) -> list[pa.Table]:
+    """The partials of each query of the rows it has not read yet."""
     panes, windowing = _panes(queries[0]), queries[0].checked.windowing
     assert windowing is not None
-    fresh = [s for s in store.segments(panes.stream) if first <= s.seq < end]
-    if not fresh:
-        return
+    schemas = [kept_schema(_panes(query)) for query in queries]
+    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
     parts = [_paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
-    rows = pa.concat_tables(parts)
-    if rows.num_rows:
-        fill = Fill([_panes(query) for query in queries])
-        made = fill.cut(run(fill.sql, {PANED: (rows, panes.paned_schema)}))
-        for query, partials in zip(queries, made, strict=True):
-            held, arrival_ns = pane_stream(query.name), fresh[-1].arrival_ns
-            store.append(held, "panes", end, [first, end], partials, arrival_ns)
+    rows = pa.concat_tables(parts) if parts else pa.table({})
+    if not rows.num_rows:
+        return [schema.empty_table() for schema in schemas]
+    fill = Fill([_panes(query) for query in queries])
+    made = fill.cut(run(fill.sql, {PANED: (rows, panes.paned_schema)}))
+    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
+
+
+def kept_schema(panes: Panes) -> pa.Schema:
+    """The columns of partials, as they are kept."""
+    return plain_schema(to_arrow_schema(panes.partial_schema, timezone="UTC"))
+
+
+def way_of(panes: Panes | None) -> str:
+    """Identifies how partials are made: others of the same columns may mean something else."""
+    if panes is None:
+        return ""
+    text = f"{panes.width_us} {Fill([panes]).partial_sql}"
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
