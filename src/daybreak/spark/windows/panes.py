@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from math import gcd
 
 import numpy as np
@@ -153,11 +152,14 @@ def kept_schema(panes: Panes) -> pa.Schema:
 
 
 def way_of(panes: Panes | None) -> str:
-    """Identifies how partials are made: others of the same columns may mean something else."""
+    """Identifies how partials are made of a query: others may have the same columns.
+
+    Without types, which change with the schema of the stream: partials are widened as rows are.
+    """
     if panes is None:
         return ""
-    text = f"{panes.width_us} {Fill([panes]).partial_sql}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    keys, functions = panes.aggregate.plain_keys, [p.function for p in panes.partials]
+    return f"{panes.width_us} us by {', '.join(keys)}: {', '.join(functions)}"
 
 
 def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
