@@ -357,15 +357,16 @@ class SparkExecutor:
         rides: list[tuple[int, int]] = []
         asked_ns = event.cost_ns
         # The last job first: what it took goes back behind what jobs before it took.
-        for i, group in reversed(list(enumerate(event.order.groups))):
-            for box in group.boxes[len(event.ran[i][0]) if i < len(event.ran) else 0 :]:
+        never: Done = [([], None)] * len(event.order.groups)
+        jobs = list(zip(event.order.groups, [*event.ran, *never], strict=False))
+        for group, (ran_boxes, _) in reversed(jobs):
+            for box in group.without(ran_boxes).boxes:
                 self._inboxes[box].put_back(group.taken)
-        for i, group in enumerate(event.order.groups):
-            ran_boxes = event.ran[i][0] if i < len(event.ran) else []
-            if ran_boxes:
-                shares = self._account(ran_boxes, group, event.ran[i][1], event.worker)
+        for group, (ran_boxes, ran) in jobs:
+            if ran is not None:
+                shares = self._account(ran_boxes, group, ran, event.worker)
                 rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
-            for box in group.boxes[len(ran_boxes) :]:
+            for box in group.without(ran_boxes).boxes:
                 if box in self.riding:
                     self.compositor.alone.add(box)  # until it has run by itself
                     rides.append((box, 0))
