@@ -118,6 +118,19 @@ def test_a_stream_is_read_from_the_first_segment_that_fits(
         assert store._log.schemas("r")[0][0] == 3, "what is removed is forgotten"
 
 
+def test_a_declaration_that_wrote_no_segment_leaves_no_trace(tmp_path: Path) -> None:
+    """A start that was refused, for instance."""
+    for k, kind in enumerate((INT, TEXT, INT, INT)):
+        with opened(tmp_path) as store:
+            store.read_as("r", pa.schema([("v", kind)]))
+            if kind == INT:
+                assert store.begin("r") == Cursor(0, 0)
+                store.append("r", "cp", k, {}, pa.table({"v": pa.array([k], kind)}), 1)
+    with opened(tmp_path) as store:
+        store.read_as("r", pa.schema([("v", BIGINT)]))
+        assert store.read(store.waiting("r", Cursor(0, 0)))["v"].to_pylist() == [0, 2, 3]
+
+
 def test_rows_that_do_not_fit_the_declaration_are_not_taken_in(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.read_as("r", pa.schema([("v", INT)]))

@@ -201,21 +201,17 @@ class SegmentStore:
         after them.
         """
         schema, end = schema.append(_STAMP), self.end(stream).seq
-        known = [k for k in self._written_as(stream) if k.from_seq < end]
-        self._schemas[stream] = schema, readable(known, schema, end)
-        kept = self.segments(stream)
-        history = noted(known, schema, kept[0].seq if kept else 0, end)
-        if history != known:
-            self._log.set_schemas(
-                stream, [(k.from_seq, bytes(k.schema.serialize())) for k in history]
-            )
-
-    def _written_as(self, stream: str) -> list[Known]:
-        """The schemas of a stream's segments; a log of an older layout did not record them."""
-        stored = self._log.schemas(stream)
+        stored, kept = self._log.schemas(stream), self.segments(stream)
         if stored:
-            return [Known(seq, pa.ipc.read_schema(pa.py_buffer(text))) for seq, text in stored]
-        return joined((s.seq, self._readable(s, self._schema_of)) for s in self.segments(stream))
+            known = [Known(seq, pa.ipc.read_schema(pa.py_buffer(text))) for seq, text in stored]
+        else:  # logs of older layouts did not record them
+            known = joined((s.seq, self._readable(s, self._schema_of)) for s in kept)
+        known = [k for k in known if k.from_seq < end]  # of others no segment was written
+        self._schemas[stream] = schema, readable(known, schema, end)
+        history = noted(known, schema, kept[0].seq if kept else 0, end)
+        listed = [(k.from_seq, bytes(k.schema.serialize())) for k in history]
+        if listed != stored:
+            self._log.set_schemas(stream, listed)
 
     def unreadable(self, stream: str, cursor: Cursor) -> str | None:
         """Why rows from here on cannot be read as the stream is declared; None if they can."""
@@ -305,7 +301,9 @@ class SegmentStore:
             return widened(table, self._schemas[stream][0])
         except SchemaChanged as changed:
             raise ConfigError(
-                f"stream {stream!r}", f"has rows of another schema: {changed}", "declare it so"
+                f"stream {stream!r}",
+                f"has rows of another schema: {changed}",
+                "declare the schema that they have",
             ) from None
 
     def _checked(self, segment: Segment) -> pa.Table:
