@@ -215,7 +215,7 @@ class Workers:
     def _run_groups(
         self, runner: JobRunner, groups: Sequence[Group], ticket: Ticket, ran: Done
     ) -> None:
-        #: Queries that a job of this order has left behind: their later ranges must wait.
+        # Queries that a job of this order has left behind: their later ranges must wait.
         behind: set[int] = set()
         for group in groups:
             ticket.next_job()
