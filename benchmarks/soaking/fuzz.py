@@ -260,6 +260,7 @@ def answer_all(app: App, run_dir: Path) -> None:
 
 def work(folder: Path) -> None:
     """Opens a run directory as a start does, without Spark, and takes one step further."""
+    from daybreak.runtime.inbox import Inbox
     from daybreak.spark.commitlog import CommitLog
     from daybreak.spark.logrows import CursorMove
     from daybreak.spark.rundir import RunDirectory
@@ -277,7 +278,8 @@ def work(folder: Path) -> None:
             end = store.end("s")
             store.append("s", "cp", end.seq, [end.seq], table, 1)
             old = log.cursors()["q", "s"]
-            rows, new = store.rows("s", old, 70)
+            taken = Inbox.of(store.waiting("s", old)).take(70)
+            rows, (_, new) = store.read(taken), store.passed(taken)["s"]
             job = log.new_job()
             staged = sinks["q"].stage(job, rows)
             files = log.commit(job, [CursorMove("q", "s", old, new)], [staged] if staged else [])

@@ -119,7 +119,7 @@ def _deliveries(network: Network, span_s: float, rate_per_s: float) -> list[Deli
         at_s = 0.0
         while (at_s := at_s + drawn.expovariate(rate_per_s)) < span_s:
             at_ns = round(at_s * 1e9)
-            item = Waiting(at_ns, stream.name, drawn.randrange(1, 200))
+            item = Waiting(at_ns, stream.name, drawn.randrange(1, 200), len(found))
             found.append(Delivery(at_ns, network.stream_boxes[s], item))
     return sorted(found, key=lambda d: d.at_ns)
 

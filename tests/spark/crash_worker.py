@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from daybreak.model.specs import SinkSpec
+from daybreak.runtime.inbox import Inbox
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
 from daybreak.spark.logrows import Cursor, CursorMove
@@ -84,7 +85,12 @@ class Engine:
 
     def work(self, query: str) -> None:
         old = self.log.cursors()[query, "numbers"]
-        train, new = self.store.rows("numbers", old, self.rng.choice([None, 1, 4, 20]))
+        limit = self.rng.choice([None, 1, 4, 20])
+        taken = Inbox.of(self.store.waiting("numbers", old)).take(limit)
+        if not taken:
+            return
+        [(_, new)] = self.store.passed(taken).values()
+        train = self.store.read(taken)
         job = self.log.new_job()
         self.step("stage")
         staged = self.sinks[query].stage(job, keep(query, train))

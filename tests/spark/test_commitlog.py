@@ -15,7 +15,18 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import CommittedFile, Cursor, CursorMove, SegmentRow, StagedFile
+from daybreak.spark.logrows import (
+    CommittedFile,
+    Cursor,
+    CursorMove,
+    Move,
+    PartialRows,
+    PartialsMove,
+    Progress,
+    ProgressMove,
+    SegmentRow,
+    StagedFile,
+)
 
 START = Cursor(0, 0)
 
@@ -103,6 +114,100 @@ def test_a_query_goes_on_where_it_was_unless_it_changed(log: CommitLog) -> None:
     assert log.queries() == {"fire": "v2"}
     log.drop_query("fire")
     assert (log.queries(), log.cursors()) == ({}, {})
+
+
+def paned(log: CommitLog, name: str = "q") -> None:
+    log.register_query(name, "1", {"r": START}, Progress(-5, "way"))
+
+
+def partials(first: int, end: int, *high_us: int, needed_us: int = 0) -> PartialsMove:
+    added = tuple(PartialRows(us, b"%d" % us) for us in high_us)
+    return PartialsMove("q", "r", first, end, added, needed_us)
+
+
+def test_windows_are_emitted_once_and_in_one_transaction_with_rows_and_partials(
+    log: CommitLog,
+) -> None:
+    paned(log)
+    read = CursorMove("q", "r", START, Cursor(3, 0))
+    first: list[Move] = [partials(0, 3, 10, 20), read, ProgressMove("q", -5, 10)]
+    log.commit("j1", first, [])
+    assert log.progress() == {"q": Progress(10, "way")}
+    assert [log.partial_content(i) for i in log.partials("q")] == [b"10", b"20"]
+    stale: list[list[Move]] = [
+        [ProgressMove("q", -5, 10)],
+        [ProgressMove("q", 10, 5)],
+        [ProgressMove("q", 10, 20), ProgressMove("q", 10, 20)],
+        [ProgressMove("unknown", 10, 20)],
+        [CursorMove("q", "r", Cursor(3, 0), Cursor(4, 0)), ProgressMove("q", 0, 20)],
+    ]
+    for moves in stale:
+        with pytest.raises(EngineBug, match="windows"):
+            log.commit("j2", moves, [StagedFile("q", Path("f"), 1)])
+    assert log.places("q") == {"r": Cursor(3, 0)}
+    assert log.progress() == {"q": Progress(10, "way")}
+    assert log.undelivered() == []
+
+
+def test_partials_continue_where_the_query_is_and_go_when_no_window_needs_them(
+    log: CommitLog,
+) -> None:
+    paned(log)
+    log.commit("j1", [partials(0, 3, 10, 20), CursorMove("q", "r", START, Cursor(3, 0))], [])
+    for first in (0, 2, 4):
+        with pytest.raises(EngineBug, match=f"would add partials of segments {first} to 4"):
+            log.commit("j2", [partials(first, 5, 30)], [])
+    after = CursorMove("q", "r", Cursor(3, 0), Cursor(5, 0))
+    log.commit("j2", [partials(3, 5, 30, needed_us=10), after], [])
+    assert [log.partial_content(i) for i in log.partials("q")] == [b"20", b"30"]
+    # What stands for nothing that is kept: the cursor alone says where to continue.
+    log.commit("j3", [partials(5, 6, needed_us=99), CursorMove("q", "r", *_step(5))], [])
+    assert log.partials("q") == []
+    with pytest.raises(EngineBug, match="partials of segments 5"):
+        log.commit("j4", [partials(5, 6, 100)], [])
+
+
+def _step(seq: int) -> tuple[Cursor, Cursor]:
+    return Cursor(seq, 0), Cursor(seq + 1, 0)
+
+
+@pytest.mark.parametrize("again", ["drop", "reset"])
+def test_partials_go_with_their_query(log: CommitLog, again: str) -> None:
+    paned(log)
+    log.commit("j1", [partials(0, 1, 10), CursorMove("q", "r", *_step(0))], [])
+    [old] = log.partials("q")
+    if again == "drop":
+        log.drop_query("q")
+        assert (log.progress(), log.partials("q")) == ({}, [])
+        paned(log)
+    else:
+        log.register_query("q", "2", {"r": START}, Progress(-5, "way"), reset=True)
+    assert (log.progress(), log.partials("q")) == ({"q": Progress(-5, "way")}, [])
+    log.commit("j2", [partials(0, 1, 10), CursorMove("q", "r", *_step(0))], [])
+    assert log.partials("q") != [old], "an id is never used again"
+
+
+def test_a_query_that_would_make_other_partials_is_refused_unless_reset(log: CommitLog) -> None:
+    paned(log)
+    assert not log.register_query("q", "1", {"r": START}, Progress(0, "way"))
+    for other in (Progress(0, "another"), Progress(0, ""), None):
+        with pytest.raises(ConfigError, match=r"p\.toml:7: makes other partial.*--reset-query q"):
+            log.register_query("q", "1", {"r": START}, other, place="p.toml:7")
+    assert log.register_query("q", "1", {"r": START}, Progress(0, ""), reset=True)
+    assert log.progress() == {"q": Progress(0, "")}
+
+
+def test_windows_that_are_given_up_are_recorded_as_windows(log: CommitLog) -> None:
+    paned(log)
+    read: Move = CursorMove("q", "r", START, Cursor(2, 0))
+    log.give_up("full", [(ProgressMove("q", -5, 10), 7), (read, 0)])
+    assert log.lost() == []
+    [lost] = log.lost_windows()
+    assert {k: lost[k] for k in ("query", "why", "after_us", "closed_us", "rows")} == {
+        "query": "q", "why": "full", "after_us": -5, "closed_us": 10, "rows": 7,
+    }  # fmt: skip
+    assert log.losses() == {"q": {"full": 7}}
+    assert log.places("q") == {"r": Cursor(2, 0)}
 
 
 def test_low_water_is_the_slowest_reader(log: CommitLog) -> None:

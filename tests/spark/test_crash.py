@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from tests.spark.crash_worker import DEATHS, DIVISORS, open_sinks
+from tests.spark.ranges import read
 
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.segments import SegmentStore
 from daybreak.spark.sinks import recover
+from daybreak.spark.tables import ARRIVAL
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 SEED = 1
@@ -75,7 +77,7 @@ def test_after_any_kill_the_sinks_hold_exactly_what_the_cursors_passed(tmp_path:
 
 def values_before(store: SegmentStore, cursor: Cursor) -> int:
     """The value at a cursor, which is the number of rows before it."""
-    rest, _ = store.rows("numbers", cursor, 1)
+    rest, _ = read(store, "numbers", cursor, 1)
     if rest.num_rows:
         return int(rest["value"][0].as_py())
     return int(store.table(store.segments("numbers")[-1])["value"][-1].as_py()) + 1
@@ -83,7 +85,7 @@ def values_before(store: SegmentStore, cursor: Cursor) -> int:
 
 def assert_nothing_ingested_twice(store: SegmentStore, total: int) -> None:
     kept: pa.Table
-    kept, _ = store.rows("numbers", store.begin("numbers"))
+    kept, _ = read(store, "numbers", store.begin("numbers"))
     first = kept["value"][0].as_py()
     end = first + kept.num_rows
     assert kept["value"].to_pylist() == list(range(first, end))

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.ranges import read
 
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.segments import SegmentStore
 from daybreak.spark.sinks import make_sink
+from daybreak.spark.tables import ARRIVAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +51,7 @@ def test_spark_reads_what_a_sink_has_delivered_and_nothing_that_is_staged(
         log.register_query("hot", "1", {"r": Cursor(0, 0)})
         spec = SinkSpec(format=format, path="out")
         sink = make_sink("hot", spec, tmp_path, rundir.staging)
-        train, end = store.rows("r", Cursor(0, 0))
+        train, end = read(store, "r", Cursor(0, 0))
         spark.createDataFrame(train).createOrReplaceTempView("r")
         result = spark.sql(f"SELECT * EXCEPT ({ARRIVAL}) FROM r WHERE t > 35").toArrow()
         spark.catalog.dropTempView("r")

@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.spark.ranges import read
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import ARRIVAL, SMALL_BYTES, Segment, SegmentStore
+from daybreak.spark.segments import SMALL_BYTES, Segment, SegmentStore
+from daybreak.spark.tables import ARRIVAL
 
 START = Cursor(0, 0)
 
@@ -80,7 +82,7 @@ def test_a_segment_is_told_of_before_the_wait_for_the_disk_and_given_after_it(
 
     def listed(segment: Segment) -> None:
         happened.append("told")
-        assert store.rows("r", START)[0]["v"].to_pylist() == [1, 2], "its rows can be read"
+        assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2], "its rows can be read"
         assert store.segments("r") == [segment]
 
     monkeypatch.setattr(CommitLog, "sync", sync)
@@ -101,7 +103,7 @@ def test_a_small_batch_is_in_the_log_and_leaves_with_its_row(tmp_path: Path) -> 
         assert (small.file, large.file) == ("", "r/000000000001.parquet")
         assert small.bytes == len(log.segment_content(small))
     with opened(tmp_path, memory_bytes=0) as (store, log):
-        assert store.rows("r", START, 3)[0]["v"].to_pylist() == [1, 2, 0]
+        assert read(store, "r", START, 3)[0]["v"].to_pylist() == [1, 2, 0]
         assert store.remove_below("r", Cursor(1, 0)) == [small]
         with pytest.raises(EngineBug, match="not in the log"):
             log.segment_content(small)
@@ -112,7 +114,7 @@ def test_streams_are_numbered_apart_and_may_have_any_name(store: SegmentStore) -
         segment = add(store, 0, 1, stream=name)
         assert segment is not None
         assert segment.seq == 0
-        assert store.rows(name, START)[0]["v"].to_pylist() == [1]
+        assert read(store, name, START)[0]["v"].to_pylist() == [1]
 
 
 def test_an_empty_batch_makes_no_segment(store: SegmentStore) -> None:
@@ -140,12 +142,12 @@ def test_every_type_of_spark_comes_back_the_same_from_the_disk(
     )
     with opened(tmp_path, small_bytes=small_bytes) as (store, _):
         store.append("r", "cp", 0, None, rich, 1)
-        held, _end = store.rows("r", START)
+        held, _end = read(store, "r", START)
     with opened(tmp_path, memory_bytes=0, small_bytes=small_bytes) as (store, _):
         store.append("r", "cp", 1, None, rich, 1)
-        read, _end = store.rows("r", START)
-    assert read.schema.equals(held.schema)
-    assert read.drop_columns(ARRIVAL).equals(pa.concat_tables([rich, rich]))
+        again, _end = read(store, "r", START)
+    assert again.schema.equals(held.schema)
+    assert again.drop_columns(ARRIVAL).equals(pa.concat_tables([rich, rich]))
 
 
 def test_a_range_is_cut_across_segments(store: SegmentStore) -> None:
@@ -154,7 +156,7 @@ def test_a_range_is_cut_across_segments(store: SegmentStore) -> None:
     add(store, 2, 6)
 
     def cut(start: Cursor, limit: int | None) -> tuple[list[int], Cursor]:
-        found, end = store.rows("r", start, limit)
+        found, end = read(store, "r", start, limit)
         return found["v"].to_pylist(), end
 
     assert cut(START, None) == ([1, 2, 3, 4, 5, 6], Cursor(3, 0))
@@ -164,29 +166,26 @@ def test_a_range_is_cut_across_segments(store: SegmentStore) -> None:
     assert cut(Cursor(1, 1), 99) == ([5, 6], Cursor(3, 0))
     assert cut(Cursor(3, 0), None) == ([], Cursor(3, 0))
     assert cut(Cursor(1, 0), 0) == ([], Cursor(1, 0))
-    assert store.rows("r", START)[0][ARRIVAL].to_pylist() == [1000] * 3 + [1001] * 2 + [1002]
-    assert store.pending("r", Cursor(0, 2)) == [(1000, 1), (1001, 2), (1002, 1)]
-    assert store.pending("r", Cursor(3, 0)) == []
+    assert read(store, "r", START)[0][ARRIVAL].to_pylist() == [1000] * 3 + [1001] * 2 + [1002]
+    waiting = store.waiting("r", Cursor(0, 2))
+    assert [(w.arrival_ns, w.seq, w.row, w.tuples) for w in waiting] == [
+        (1000, 0, 2, 1),
+        (1001, 1, 0, 2),
+        (1002, 2, 0, 1),
+    ]
+    assert store.waiting("r", Cursor(0, 2), end_seq=1) == waiting[:1]
+    assert store.waiting("r", Cursor(3, 0)) == []
 
 
 def test_a_cursor_that_is_nowhere_is_our_bug(store: SegmentStore) -> None:
-    with pytest.raises(EngineBug, match="schema is not known"):
-        store.rows("r", START)
     add(store, 0, 1, 2)
     for nowhere in (Cursor(0, 2), Cursor(1, 1), Cursor(2, 0), Cursor(-1, 0)):
         with pytest.raises(EngineBug, match="is not a row of segments 0 to 0"):
-            store.rows("r", nowhere)
-        with pytest.raises(EngineBug, match="is not a row of segments 0 to 0"):
-            store.pending("r", nowhere)
-
-
-def test_a_range_ends_where_the_schema_changes(store: SegmentStore) -> None:
-    add(store, 0, 1, 2)
-    store.append("r", "cp", 1, {}, pa.table({"w": ["x"]}), 1)
-    first, end = store.rows("r", START)
-    assert (first.column_names, first.num_rows, end) == (["v", ARRIVAL], 2, Cursor(1, 0))
-    second, end = store.rows("r", end)
-    assert (second["w"].to_pylist(), end) == (["x"], Cursor(2, 0))
+            store.waiting("r", nowhere)
+    [first] = store.waiting("r", START)
+    for broken in ([first, first], [first._replace(row=1)], [first._replace(seq=1)]):
+        with pytest.raises(EngineBug, match=r"do not follow|is not there"):
+            store.passed(broken)
 
 
 @pytest.mark.parametrize("reopen", [False, True])
@@ -199,7 +198,7 @@ def test_a_replayed_batch_keeps_its_first_rows_and_stamp(tmp_path: Path, reopen:
     with opened(tmp_path) as (store, _):
         assert store.append("r", "cp", 1, {"logOffset": 1}, table(), 5000) == first
         assert store.append("r", "cp", 0, {"logOffset": 0}, table(9), 5000) is not None
-        assert store.rows("r", START)[0]["v"].to_pylist() == [1, 2, 3]
+        assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2, 3]
         assert add(store, 2, 4) is not None
 
 
@@ -216,7 +215,7 @@ def test_a_checkpoint_that_tells_another_story_is_refused(store: SegmentStore) -
         for rows in (table(9), table()):
             with pytest.raises(ConfigError, match=f"stream 'r': .*{finding}.*new run directory"):
                 store.append("r", checkpoint, batch, offsets, rows, 1)
-    assert store.rows("r", START)[0]["v"].to_pylist() == [1, 2]
+    assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2]
 
 
 def test_a_column_of_our_name_is_refused(store: SegmentStore) -> None:
@@ -233,7 +232,7 @@ def test_files_that_the_log_does_not_list_are_removed_at_open(tmp_path: Path) ->
     with opened(tmp_path) as (store, _):
         assert [p.name for p in folder.iterdir()] == ["000000000000.parquet"]
         add(store, 1, 2)
-        assert store.rows("r", START)[0]["v"].to_pylist() == [1, 2]
+        assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2]
 
 
 def test_removal_spares_the_newest_and_what_is_half_read(tmp_path: Path) -> None:
@@ -242,15 +241,15 @@ def test_removal_spares_the_newest_and_what_is_half_read(tmp_path: Path) -> None
             add(store, batch, batch, batch)
         assert [s.seq for s in store.remove_below("r", Cursor(2, 1))] == [0, 1]
         assert store.begin("r") == Cursor(2, 0)
-        assert store.rows("r", Cursor(2, 1))[0]["v"].to_pylist() == [2, 3, 3]
+        assert read(store, "r", Cursor(2, 1))[0]["v"].to_pylist() == [2, 3, 3]
         with pytest.raises(EngineBug):
-            store.rows("r", START)
+            read(store, "r", START)
         assert [s.seq for s in store.remove_below("r", store.end("r"))] == [2]
         assert store.remove_below("nobody", START) == []
         files = list((tmp_path / "segments" / "r").iterdir())
         assert [p.name for p in files] == ["000000000003.parquet"]
     with opened(tmp_path) as (store, _):
-        assert store.rows("r", Cursor(4, 0))[0].num_rows == 0
+        assert read(store, "r", Cursor(4, 0))[0].num_rows == 0
         assert add(store, 3, 9) == store.segments("r")[0]  # the replay still finds its segment
         segment = add(store, 4, 4)
         assert segment is not None
@@ -264,7 +263,7 @@ def test_memory_is_bounded_and_what_fell_out_is_read_back(tmp_path: Path) -> Non
             add(store, number, *batch)
             assert store._tables._bytes <= 40_000
         assert set(store._tables._held) == {("r", 7), ("r", 8), ("r", 9)}
-        assert store.rows("r", START)[0]["v"].to_pylist() == batch * 10
+        assert read(store, "r", START)[0]["v"].to_pylist() == batch * 10
         assert store._tables._bytes <= 40_000
 
 
@@ -279,7 +278,7 @@ def test_streams_are_appended_and_read_from_many_threads(store: SegmentStore) ->
     for thread in threads:
         thread.join()
     for name in "abcd":
-        assert store.rows(name, START)[0]["v"].to_pylist() == list(range(30))
+        assert read(store, name, START)[0]["v"].to_pylist() == list(range(30))
 
 
 @settings(max_examples=25, deadline=None)
@@ -299,8 +298,8 @@ def test_any_cut_gives_every_row_once(
         seen: list[int] = []
         cursor = START
         for limit in [*limits, None]:
-            assert sum(rows for _, rows in store.pending("r", cursor)) == total - len(seen)
-            part, cursor = store.rows("r", cursor, limit)
+            assert sum(w.tuples for w in store.waiting("r", cursor)) == total - len(seen)
+            part, cursor = read(store, "r", cursor, limit)
             assert limit is None or part.num_rows == min(limit, total - len(seen))
             seen += part["v"].to_pylist()
         assert seen == list(range(total))

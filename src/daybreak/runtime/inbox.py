@@ -1,9 +1,13 @@
-"""What waits for a query: runs of tuples that arrived together, oldest first."""
+"""What waits for a query: ranges of its streams, oldest first.
+
+An inbox is the only position of a query in its streams while it runs. What a job takes from it is
+the range that the job reads, and that its commit moves the query past.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -16,6 +20,8 @@ class Arrival(Protocol):
     @property
     def stream(self) -> str: ...
     @property
+    def seq(self) -> int: ...
+    @property
     def rows(self) -> int: ...
     @property
     def after_us(self) -> int | None:
@@ -23,13 +29,34 @@ class Arrival(Protocol):
 
 
 class Waiting(NamedTuple):
-    """So many tuples of one stream, stamped with one arrival."""
+    """So many tuples of one segment from row ``row`` on, stamped with one arrival.
+
+    For a query over windows it stands for windows instead (``closing``): those that end after
+    ``after_us`` and up to ``closes_us``.
+    """
 
     arrival_ns: int
     stream: str
     tuples: int
-    #: For a window query: up to where these tuples close its windows.
+    seq: int
+    row: int = 0
+    after_us: int = 0
     closes_us: int = 0
+
+    @property
+    def begin(self) -> tuple[str, int, int, int]:
+        """Where it begins: a row, or a point in event time."""
+        return self.stream, self.seq, self.row, self.after_us
+
+    @property
+    def end(self) -> tuple[str, int, int, int]:
+        row = self.row + self.tuples if self.seq >= 0 else 0
+        return self.stream, self.seq, row, self.closes_us
+
+
+def closing(arrival_ns: int, stream: str, tuples: int, after_us: int, closes_us: int) -> Waiting:
+    """Windows that wait since a stream closed them; ``tuples`` came since the ones before."""
+    return Waiting(arrival_ns, stream, tuples, -1, 0, after_us, closes_us)
 
 
 @dataclass
@@ -46,15 +73,25 @@ class Inbox:
 
     @classmethod
     def of(cls, waiting: Iterable[Waiting]) -> Inbox:
-        """With what waits already, in any order."""
+        """With what waits already, in the order of each stream; streams in any order.
+
+        Streams are merged by arrival. Within one, stamps may go back (a clock that was set, rows
+        of a view), and its order counts.
+        """
         inbox = cls()
-        for item in sorted(waiting, key=lambda w: w.arrival_ns):
+        newest: dict[str, int] = {}
+        merged: list[tuple[int, Waiting]] = []
+        for item in waiting:
+            at_ns = max(item.arrival_ns, newest.get(item.stream, item.arrival_ns))
+            newest[item.stream] = at_ns
+            merged.append((at_ns, item))
+        for _, item in sorted(merged, key=lambda pair: pair[0]):
             inbox.put(item)
         return inbox
 
     def arrive(self, segment: Arrival) -> int:
         """A segment has come; returns how many tuples are pending because of it."""
-        self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows))
+        self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows, segment.seq))
         return segment.rows
 
     def put(self, item: Waiting) -> None:
@@ -69,8 +106,9 @@ class Inbox:
             item = self.waiting.popleft()
             self._count(item, -1)
             if item.tuples > left:
-                self.waiting.appendleft(item._replace(tuples=item.tuples - left))
-                self._count(self.waiting[0], 1)
+                rest = item._replace(tuples=item.tuples - left, row=item.row + left)
+                self.waiting.appendleft(rest)
+                self._count(rest, 1)
                 item = item._replace(tuples=left)
             taken.append(item)
             left -= item.tuples
@@ -89,3 +127,8 @@ class Inbox:
     def _count(self, item: Waiting, sign: int) -> None:
         self.tuples += sign * item.tuples
         self.arrival_sum_ns += sign * item.tuples * item.arrival_ns
+
+
+def same_range(one: Sequence[Waiting], other: Sequence[Waiting]) -> bool:
+    """Whether two queries over one stream took the same of it, in whatever pieces."""
+    return one[0].begin == other[0].begin and one[-1].end == other[-1].end

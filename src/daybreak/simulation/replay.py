@@ -215,13 +215,14 @@ def _deliveries(
     first = int(np.searchsorted(record.at_ns, from_ns))
     arrivals = zip(record.at_ns[first:].tolist(), record.stream[first:],
                    record.tuples[first:].tolist(), strict=True)  # fmt: skip
-    for at_ns, stream, tuples in arrivals:
+    # Numbered over all streams: a replay reads no rows, so any order of segments will do.
+    for seq, (at_ns, stream, tuples) in enumerate(arrivals):
         boxes = readers.get(stream, [])
         if not always:
             boxes = [b for b in boxes if spans[b][0] <= at_ns < spans[b][1]]
         if boxes and tuples:
             at = at_ns - from_ns
-            found.append(Delivery(at, boxes, Waiting(at, stream, tuples)))
+            found.append(Delivery(at, boxes, Waiting(at, stream, tuples, seq)))
     found.sort(key=lambda d: d.at_ns)
     return found
 
@@ -236,7 +237,7 @@ def _own(record: Record, windows: list[bool], from_ns: int) -> Iterator[Delivery
     mine = (o.departure_ns >= from_ns) & (windowed | (o.arrival_ns < from_ns))
     columns = (o.query[mine], o.arrival_ns[mine] - from_ns, o.tuples[mine])
     for query, arrival_ns, tuples in zip(*(c.tolist() for c in columns), strict=True):
-        yield Delivery(max(0, arrival_ns), (query,), Waiting(arrival_ns, "", tuples))
+        yield Delivery(max(0, arrival_ns), (query,), Waiting(arrival_ns, "", tuples, -1))
 
 
 def _passing(record: Record, deliveries: list[Delivery], from_ns: int) -> list[NDArray[np.int64]]:

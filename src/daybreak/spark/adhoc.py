@@ -7,7 +7,7 @@ is allowed: it is one batch, so nothing about it depends on how rows were cut.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.spark.composite import quoted
-from daybreak.spark.segments import ARRIVAL
+from daybreak.spark.tables import ARRIVAL
+from daybreak.spark.widening import SchemaChanged, widened
 
 #: A run may remove segments while they are listed; then they are listed again.
 TRIES = 5
@@ -47,7 +49,7 @@ def ad_hoc(
     for stream, schema in schemas.items():
         # Spark would stop reading at the first empty batch.
         kept = [table for table in retained(run_dir, stream) if table.num_rows]
-        data: Any = pa.concat_tables(kept).drop_columns([ARRIVAL]) if kept else []
+        data: Any = _joined(stream, kept, schema) if kept else []
         session.createDataFrame(data, schema).createOrReplaceTempView(quoted(stream))
     try:
         session._jsparkSession.sessionState().sqlParser().parseQuery(sql)
@@ -60,6 +62,19 @@ def ad_hoc(
             ) from None
         said = str(error).strip().split("\n")[0]
         raise ConfigError("query", f"Spark refuses it: {said}", "correct the SQL") from None
+
+
+def _joined(stream: str, kept: Sequence[pa.Table], schema: StructType) -> pa.Table:
+    """Rows of older schemas as the present one; ``ConfigError`` where they cannot be."""
+    columns = to_arrow_schema(schema, timezone="UTC")
+    try:
+        return pa.concat_tables(widened(t.drop_columns([ARRIVAL]), columns) for t in kept)
+    except SchemaChanged as changed:
+        raise ConfigError(
+            f"stream {stream!r}",
+            f"retains rows of another schema: {changed}",
+            "declare the old schema, or wait until they are removed",
+        ) from None
 
 
 def _ipc(content: bytes) -> pa.Table:

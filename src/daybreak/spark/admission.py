@@ -101,7 +101,7 @@ def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
     tables: dict[str, pa.Table] = {}
     for stream in runnable.checked.reads:
         kept = run.store.segments(stream)
-        if not kept:
+        if not kept or kept[-1].seq < run.store.begin(stream).seq:
             return 0.0
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))

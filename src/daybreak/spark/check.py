@@ -32,7 +32,7 @@ from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
 from daybreak.spark.functions import Function, Repeatable, called
 from daybreak.spark.lexer import moving_literal, without_semicolons
-from daybreak.spark.segments import ARRIVAL
+from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.windows.check import windowing_of
@@ -124,6 +124,10 @@ class Checker:
             self._add_frame(name, schema)
 
     def _add_frame(self, name: str, schema: StructType) -> None:
+        if not name.isprintable():  # such names are for views of ours
+            raise ConfigError(
+                f"stream {name!r}", "has a control character in its name", "rename the stream"
+            )
         if ARRIVAL in schema.names:
             raise ConfigError(
                 f"stream {name!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"

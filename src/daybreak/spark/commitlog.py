@@ -1,9 +1,10 @@
 """The commit log: what was ingested, how far each query has read, which results are decided.
 
 One SQLite file (WAL, ``synchronous=FULL``). A transaction here is the only thing that moves a
-cursor, and the same transaction lists the staged files of the rows it passed. So after a crash
-at any moment each row is either not yet read, or its result is listed: never both, never
-neither. Everything else in the run directory is rebuilt, repeated or deleted by what it says.
+cursor or the progress of windows, and the same transaction lists the staged files of the rows it
+passed and keeps the partial aggregates made of them. So after a crash at any moment each row is
+either not yet read, or its result is listed: never both, never neither. Everything else in the
+run directory is rebuilt, repeated or deleted by what it says.
 
 Small segments and small results are kept in the log itself: their bytes are made durable by the
 transaction that lists them, so a commit waits for the disk once. Large ones are files that are
@@ -25,7 +26,23 @@ from typing import Any
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.durable import boot_id
-from daybreak.spark.logrows import SCHEMA, CommittedFile, Cursor, CursorMove, SegmentRow, StagedFile
+from daybreak.spark.logmoves import (
+    forget_losses,
+    keep_progress,
+    make_moves,
+    record_loss,
+    stored_cursors,
+)
+from daybreak.spark.logrows import (
+    SCHEMA,
+    CommittedFile,
+    Cursor,
+    Move,
+    Progress,
+    SegmentRow,
+    StagedFile,
+)
+from daybreak.spark.migration import migrate
 
 #: As SQLite itself does.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -73,6 +90,7 @@ class CommitLog:
             if column not in known:  # a log that was made before event time
                 self._db.execute(f"ALTER TABLE segments ADD COLUMN {column} INTEGER")
         with self._transaction():
+            migrate(self._db, self._path.parent)
             if self._row("SELECT id FROM meta") is None:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
             #: Whether files that were written and not synced may be lost or torn.
@@ -168,6 +186,19 @@ class CommitLog:
         found = self._rows("SELECT stream, before_seq, watermark_us FROM marks")
         return {stream: (seq, us) for stream, seq, us in found}
 
+    def schemas(self, stream: str) -> list[tuple[int, bytes]]:
+        """The schemas of a stream's segments, each with the first segment that has it."""
+        return self._rows(
+            "SELECT from_seq, content FROM schemas WHERE stream = ? ORDER BY from_seq", (stream,)
+        )
+
+    def set_schemas(self, stream: str, schemas: Iterable[tuple[int, bytes]]) -> None:
+        with self._transaction():
+            self._db.execute("DELETE FROM schemas WHERE stream = ?", (stream,))
+            self._db.executemany(
+                "INSERT INTO schemas VALUES (?, ?, ?)", [(stream, *known) for known in schemas]
+            )
+
     def find_batch(self, stream: str, checkpoint_id: str, batch_id: int) -> SegmentRow | None:
         row = self._row(
             f"{_SELECT_SEGMENT} WHERE stream = ? AND checkpoint_id = ? AND batch_id = ?",
@@ -182,40 +213,48 @@ class CommitLog:
                 "DELETE FROM segments WHERE stream = ? AND seq < ?", (stream, below_seq)
             )
 
-    # Queries and their cursors
+    # Queries and their places
 
     def register_query(
         self,
         name: str,
         fingerprint: str,
         starts: Mapping[str, Cursor],
+        progress: Progress | None = None,
         *,
         reset: bool = False,
         place: str = "",
     ) -> bool:
         """Makes a query known, reading each stream from its start; True if it begins there.
 
-        A query that is known with the same fingerprint goes on where it was (False). With
-        another one it is refused, unless ``reset`` restarts its cursors.
+        ``progress``: of a query over windows. A query that is known with the same fingerprint
+        goes on where it was (False). With another one it is refused, unless ``reset`` restarts
+        it: its cursors, progress and partial aggregates are replaced together.
         """
         with self._transaction():
             known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (name,))
-            streams = {row[0] for row in self._stored_cursors(name)}
             if known is not None and not reset:
-                if known[0] != fingerprint or streams != set(starts):
+                if (
+                    known[0] != fingerprint
+                    or stored_cursors(self._db, name).keys() != starts.keys()
+                ):
                     raise ConfigError(
                         place or f"query {name!r}",
                         "has changed SQL since this run directory was made, and its old results "
                         "and its place in the streams belong to the old one",
                         f"give it another name, or restart it with --reset-query {name}",
                     )
+                keep_progress(self._db, name, progress, place)
                 return False
-            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))
+            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))  # and all it has
             self._db.execute("INSERT INTO queries VALUES (?, ?)", (name, fingerprint))
             self._db.executemany(
                 "INSERT INTO cursors VALUES (?, ?, ?, ?)",
                 [(name, stream, *start) for stream, start in starts.items()],
             )
+            if progress is not None:
+                values = (name, progress.closed_us, progress.panes)
+                self._db.execute("INSERT INTO progress VALUES (?, ?, ?)", values)
         return True
 
     def queries(self) -> dict[str, str]:
@@ -223,7 +262,9 @@ class CommitLog:
         return dict(self._rows("SELECT name, fingerprint FROM queries ORDER BY name"))
 
     def drop_query(self, name: str) -> None:
-        """Forgets a query and its cursors; what it has committed is still to be delivered.
+        """Forgets a query with its cursors, progress and partial aggregates.
+
+        What it has committed is still to be delivered.
 
         A job of its that is under way can no longer commit: drop it between jobs.
         """
@@ -253,6 +294,27 @@ class CommitLog:
         found = self._rows("SELECT query, stream, seq, row FROM cursors ORDER BY query, stream")
         return {(query, stream): Cursor(seq, row) for query, stream, seq, row in found}
 
+    def places(self, query: str) -> dict[str, Cursor]:
+        """The next row to read of each stream of one query."""
+        with self._reading():
+            return stored_cursors(self._db, query)
+
+    def progress(self) -> dict[str, Progress]:
+        """How far each query over windows is."""
+        found = self._rows("SELECT query, closed_us, panes FROM progress")
+        return {query: Progress(closed_us, panes) for query, closed_us, panes in found}
+
+    def partials(self, query: str) -> list[int]:
+        """The ids of a query's partial aggregates, oldest first; an id is never used again."""
+        found = self._rows("SELECT id FROM partials WHERE query = ? ORDER BY id", (query,))
+        return [row[0] for row in found]
+
+    def partial_content(self, partial: int) -> bytes:
+        row = self._row("SELECT content FROM partials WHERE id = ?", (partial,))
+        if row is None:
+            raise EngineBug(f"partial {partial} is not in the log")
+        return bytes(row[0])
+
     def low_water(self, stream: str) -> Cursor | None:
         """The smallest cursor on a stream: no query needs a row before it. None: no reader."""
         row = self._row(
@@ -263,18 +325,18 @@ class CommitLog:
     # Commits
 
     def commit(
-        self, job: str, moves: Sequence[CursorMove], staged: Iterable[StagedFile]
+        self, job: str, moves: Sequence[Move], staged: Iterable[StagedFile]
     ) -> list[CommittedFile]:
-        """Moves the cursors and decides on the files, all of it or nothing.
+        """Moves queries on and decides on the files, all of it or nothing.
 
-        ``EngineBug`` if a cursor is not at ``old`` any more: a range is never committed twice.
+        ``EngineBug`` if a query is not where a move begins: a range is never committed twice.
         """
         files: list[CommittedFile] = []
         with self._transaction():
             if self._row("SELECT job FROM commits WHERE job = ?", (job,)) is not None:
                 raise EngineBug(f"job {job} is committed already")
             self._db.execute("INSERT INTO commits VALUES (?, ?)", (job, self._clock_ns()))
-            self._move(job, moves)
+            make_moves(self._db, job, moves)
             for file in staged:
                 done = self._db.execute(
                     "INSERT INTO files (job, query, path, rows, content) VALUES (?, ?, ?, ?, ?)",
@@ -288,30 +350,18 @@ class CommitLog:
                 )
         return files
 
-    def give_up(self, why: str, moves: Iterable[tuple[CursorMove, int]]) -> None:
-        """Moves cursors past rows that a query will never see, and records which and how many.
+    def give_up(self, why: str, moves: Iterable[tuple[Move, int]]) -> None:
+        """Moves queries past rows they will never see, and records which and how many.
 
         A move that loses no row of its own is not recorded. The newest ``MOST_LOST`` ranges are
         kept, and the number of rows of all.
         """
         with self._transaction():
-            now_ns = self._clock_ns()
             for move, rows in moves:
-                self._move(f"giving up ({why})", [move])
-                if not rows:
-                    continue
-                self._db.execute(
-                    "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),
-                )
-                self._db.execute(
-                    "INSERT INTO losses VALUES (?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
-                    (move.query, why, rows),
-                )
-            self._db.execute(
-                "DELETE FROM lost WHERE rowid <= (SELECT max(rowid) FROM lost) - ?", (MOST_LOST,)
-            )
+                make_moves(self._db, f"giving up ({why})", [move])
+                if rows:
+                    record_loss(self._db, why, move, rows, self._clock_ns())
+            forget_losses(self._db, MOST_LOST)
 
     def losses(self) -> dict[str, dict[str, int]]:
         """Rows given up, by query and reason."""
@@ -321,12 +371,18 @@ class CommitLog:
         return found
 
     def lost(self) -> list[dict[str, Any]]:
-        """The ranges given up lately, oldest first."""
+        """The ranges of rows given up lately, oldest first."""
         names = ("query", "stream", "why", "from", "to", "rows", "at_ns")
         found = self._rows("SELECT * FROM lost ORDER BY rowid")
         return [
             dict(zip(names, (*row[:3], row[3:5], row[5:7], *row[7:]), strict=True)) for row in found
         ]
+
+    def lost_windows(self) -> list[dict[str, Any]]:
+        """The windows given up lately, oldest first: those that end in (after_us, closed_us]."""
+        names = ("query", "why", "after_us", "closed_us", "rows", "at_ns")
+        found = self._rows("SELECT * FROM lost_windows ORDER BY rowid")
+        return [dict(zip(names, row, strict=True)) for row in found]
 
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
@@ -358,32 +414,6 @@ class CommitLog:
         with self._guard:
             [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
-
-    def _move(self, job: str, moves: Sequence[CursorMove]) -> None:
-        done = self._db.executemany(
-            "UPDATE cursors SET seq = ?, row = ? "
-            "WHERE query = ? AND stream = ? AND seq = ? AND row = ?",
-            [(*m.new, m.query, m.stream, *m.old) for m in moves if m.new >= m.old],
-        )
-        if moves and done.rowcount != len(moves):
-            self._refuse(job, moves)
-
-    def _refuse(self, job: str, moves: Sequence[CursorMove]) -> None:
-        """Says which of these moves could not be made; the transaction is then undone."""
-        self._db.execute("ROLLBACK")
-        for move in moves:
-            found = dict(self._stored_cursors(move.query)).get(move.stream)
-            if found != move.old or move.new < move.old:
-                raise EngineBug(
-                    f"job {job}: query {move.query!r} would move its cursor on {move.stream!r} "
-                    f"from {tuple(move.old)} to {tuple(move.new)}, but it is at "
-                    f"{tuple(found) if found else 'no place'}"
-                )
-        raise EngineBug(f"job {job}: moves a cursor twice")
-
-    def _stored_cursors(self, query: str) -> list[tuple[str, Cursor]]:
-        found = self._rows("SELECT stream, seq, row FROM cursors WHERE query = ?", (query,))
-        return [(stream, Cursor(seq, row)) for stream, seq, row in found]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from math import ceil
 from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Work
 from daybreak.runtime.compositing import Compositor
-from daybreak.runtime.inbox import Inbox, Waiting
+from daybreak.runtime.inbox import Inbox, Waiting, same_range
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
@@ -270,14 +270,25 @@ class SparkExecutor:
         limits = (some, step.limit, self.standings[step.box].limit)
         limit = min(n for n in limits if n is not None)
         boxes, cell, tuples = self.compositor.group(step.box, max(1, limit))
-        taken: list[Waiting] = []
-        for b in boxes:
-            taken = self._inboxes[b].take(tuples)  # the same for all: they are at one place
+        taken = self._inboxes[step.box].take(tuples)
+        riders = [b for b in boxes[1:] if self._rides(b, taken, tuples)]
+        for b in (step.box, *riders):
             self._show(b)
-        for rider in boxes[1:]:
+        for rider in riders:
             self.riding.add(rider)
             self._state.running[rider] = True
-        return Group(boxes, taken, cell)
+        return Group([step.box, *riders], taken, cell)
+
+    def _rides(self, box: int, taken: list[Waiting], tuples: int) -> bool:
+        """Takes the same for a rider; False, and nothing is taken, if it is at another place.
+
+        The compositor compares how much waits, which is nearly always the same place.
+        """
+        mine = self._inboxes[box].take(tuples)
+        if same_range(mine, taken):
+            return True
+        self._inboxes[box].put_back(mine)
+        return False
 
     def advance(self, loop: Loop) -> bool:
         """Waits for events and tells them; False once stopped and every job has ended."""
@@ -345,13 +356,17 @@ class SparkExecutor:
         self._busy -= 1
         rides: list[tuple[int, int]] = []
         asked_ns = event.cost_ns
-        for i, group in enumerate(event.order.groups):
-            ran_boxes = event.ran[i][0] if i < len(event.ran) else []
-            if ran_boxes:
-                shares = self._account(ran_boxes, group, event.ran[i][1], event.worker)
-                rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
-            for box in group.boxes[len(ran_boxes) :]:
+        # The last job first: what it took goes back behind what jobs before it took.
+        never: Done = [([], None)] * len(event.order.groups)
+        jobs = list(zip(event.order.groups, [*event.ran, *never], strict=False))
+        for group, (ran_boxes, _) in reversed(jobs):
+            for box in group.without(ran_boxes).boxes:
                 self._inboxes[box].put_back(group.taken)
+        for group, (ran_boxes, ran) in jobs:
+            if ran is not None:
+                shares = self._account(ran_boxes, group, ran, event.worker)
+                rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
+            for box in group.without(ran_boxes).boxes:
                 if box in self.riding:
                     self.compositor.alone.add(box)  # until it has run by itself
                     rides.append((box, 0))

@@ -21,13 +21,13 @@ from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
-from daybreak.spark.logrows import Cursor, CursorMove
+from daybreak.spark.logrows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import SHED, Shedding
 from daybreak.spark.sinks import Sink, sweep
 from daybreak.spark.standing import said
-from daybreak.spark.windows.runner import CLOSED, past
+from daybreak.spark.windows.runner import past
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -174,9 +174,6 @@ class Housekeeping:
             unread = Cursor(run.executor.next_seq.get(stream, 0), 0)
             low = run.log.low_water(stream) or unread
             run.store.remove_below(stream, run.time.retained(stream, low, now_ns))
-        for stream in run.time.derived:
-            low = run.log.low_water(stream) or run.store.end(stream)
-            run.store.remove_below(stream, low)
 
     def _note_room(self, unread: int, most: int) -> None:
         run, full = self._run, unread > most
@@ -192,8 +189,6 @@ class Housekeeping:
         run = self._run
         moves = [move for query, taken in given for move in self._moves(query, taken)]
         run.log.give_up(why, moves)
-        for move, _ in moves:
-            run.cursors[move.query, move.stream] = move.new
         # What is shed is told by the spell; it would be ten lines a second and query.
         level = logging.DEBUG if why == SHED else logging.WARNING
         for query, taken in given:
@@ -202,24 +197,18 @@ class Housekeeping:
                 "gave-up", f"{rows} rows ({why})", level=level, query=query.name, rows=rows, why=why
             )
 
-    def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[CursorMove, int]]:
-        """How a query's cursors move past what was taken, and how many rows that loses."""
+    def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[Move, int]]:
+        """How a query moves past what was taken, and how many rows each move loses."""
         run, name, windowing = self._run, query.name, query.checked.windowing
-        if windowing is None:
-            lost: dict[str, int] = {}
-            for item in taken:
-                lost[item.stream] = lost.get(item.stream, 0) + item.tuples
-            starts = {stream: run.cursors[name, stream] for stream in lost}
-            return [
-                (CursorMove(name, s, starts[s], run.store.after(s, starts[s], rows)), rows)
-                for s, rows in lost.items()
-            ]
-        ranges = past(name, windowing, taken, run.store, run.cursors)
-        rows = sum(item.tuples for item in taken)
-        return [
-            (CursorMove(name, s, old, new), rows if s == CLOSED else 0)
-            for s, (old, new) in ranges.items()
-        ]
+        if windowing is not None:
+            rows = sum(item.tuples for item in taken)
+            moves = past(name, windowing, taken, run.store, run.log.places(name))
+            return [(move, rows if isinstance(move, ProgressMove) else 0) for move in moves]
+        lost: dict[str, int] = {}
+        for item in taken:
+            lost[item.stream] = lost.get(item.stream, 0) + item.tuples
+        passed = run.store.passed(taken)
+        return [(CursorMove(name, s, *at), lost[s]) for s, at in passed.items()]
 
     def _take(self) -> None:
         """Hands what was recorded to the keeper; on the loop's thread, or after it."""

@@ -32,14 +32,16 @@ from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
 from daybreak.spark.functions import Function
-from daybreak.spark.logrows import Cursor, CursorMove
-from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.logrows import CursorMove, Move
+from daybreak.spark.segments import SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
+from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.pane_plans import Fill, Merge
 from daybreak.spark.windows.panes import compute as compute_panes
-from daybreak.spark.windows.runner import CLOSED, Ranges, compute, with_anchors
+from daybreak.spark.windows.partials import Partials
+from daybreak.spark.windows.runner import compute, with_anchors
 from daybreak.spark.windows.times import ANCHORS
 from daybreak.spark.windows.together import Together
 from daybreak.spark.windows.views import advance, stamped
@@ -119,7 +121,7 @@ class JobRunner:
         schemas: Mapping[str, StructType],
         store: SegmentStore,
         log: CommitLog,
-        cursors: dict[tuple[str, str], Cursor],
+        partials: Partials,
         settler: Settler,
         scratch: Path,
     ) -> None:
@@ -131,7 +133,7 @@ class JobRunner:
         self._schemas = schemas
         self._store = store
         self._log = log
-        self._cursors = cursors
+        self._partials = partials
         self._settler = settler
         self._scratch = scratch
         self._catalyst = Catalyst(self._session)
@@ -154,10 +156,11 @@ class JobRunner:
         began_ns, started = time.time_ns(), time.perf_counter_ns()
         since: Since = None
         if queries[0].checked.windowing is not None:
-            results, ranges = self._compute_windows(queries, taken)
+            results, moves = self._compute_windows(queries, taken)
         else:
-            tables, read = self._read(queries[0], taken)
-            ranges = [read] * len(queries)
+            tables = self._read(queries[0], taken)
+            read = self._store.passed(taken)
+            moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
             stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
             tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
             if queries[0].checked.parts is not None:
@@ -167,8 +170,8 @@ class JobRunner:
         results = stamped(queries, results, taken)
         computed = time.perf_counter_ns()
         may_commit()
-        committed_at, undelivered = self._commit(queries, results, ranges)
-        for query, moved in zip(queries, ranges, strict=True):
+        committed_at, undelivered = self._commit(queries, results, moves)
+        for query, moved in zip(queries, moves, strict=True):
             if query.name not in undelivered:
                 advance(query.sink, moved, committed_at)
         return Ran(
@@ -181,23 +184,17 @@ class JobRunner:
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
         )
 
-    def _read(
-        self, query: Runnable, taken: Sequence[Waiting]
-    ) -> tuple[dict[str, pa.Table], dict[str, tuple[Cursor, Cursor]]]:
+    def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
         tables: dict[str, pa.Table] = {}
-        ranges: dict[str, tuple[Cursor, Cursor]] = {}
         for stream in query.checked.reads:
-            tuples = sum(w.tuples for w in taken if w.stream == stream)
-            if tuples:
-                old = self._cursors[query.name, stream]
-                table, new = self._store.rows(stream, old, tuples)
-                ranges[stream] = (old, new)
-                tables[stream] = table
+            mine = [item for item in taken if item.stream == stream]
+            if mine:
+                tables[stream] = self._store.read(mine)
             else:
                 frame = self._session.createDataFrame([], self._schemas[stream])
                 stamp = pa.field(ARRIVAL, pa.int64(), nullable=False)
                 tables[stream] = frame.toArrow().append_column(stamp, pa.array([], pa.int64()))
-        return tables, ranges
+        return tables
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """One query by itself; rows in memory, and in a file if it fails on those.
@@ -232,16 +229,14 @@ class JobRunner:
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> tuple[list[pa.Table], list[Ranges]]:
-        first, cursors = queries[0], self._cursors
-        places = {
-            tuple(cursors[query.name, s] for s in (CLOSED, *first.checked.reads))
-            for query in queries
-        }
-        if len(places) > 1:
+    ) -> tuple[list[pa.Table], list[list[Move]]]:
+        first = queries[0]
+        # What open windows still need of each stream; only jobs of these queries move it.
+        places = self._log.places(first.name)
+        if any(self._log.places(query.name) != places for query in queries[1:]):
             raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
         if first.checked.panes is not None:
-            return compute_panes(queries, taken, self._store, cursors, self)
+            return compute_panes(queries, taken, self._store, self._partials, places, self)
 
         def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
             if len(queries) == 1:
@@ -253,7 +248,7 @@ class JobRunner:
             result = self._run_plan(together.over, rows, self._schemas[together.stream])
             return list(together.cut(result, [query.schema for query in queries]))
 
-        return compute(queries, taken, self._store, cursors, run)
+        return compute(queries, taken, self._store, places, run)
 
     def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
         """Partials of rows; see ``panes.PaneJobs``."""
@@ -357,7 +352,7 @@ class JobRunner:
         self,
         queries: Sequence[Runnable],
         results: Sequence[pa.Table],
-        ranges: Sequence[Ranges],
+        moves: Sequence[Sequence[Move]],
     ) -> tuple[int, dict[str, Exception]]:
         """Stages, commits and delivers; returns when it was committed.
 
@@ -367,18 +362,12 @@ class JobRunner:
         job = self._log.new_job()
         try:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
-            moves = [
-                CursorMove(q.name, stream, old, new)
-                for q, moved in zip(queries, ranges, strict=True)
-                for stream, (old, new) in moved.items()
-            ]
-            files = self._log.commit(job, moves, [s for s in staged if s is not None])
+            every = [move for moved in moves for move in moved]
+            files = self._log.commit(job, every, [s for s in staged if s is not None])
         except BaseException:
             self._log.abandon(job)
             raise
         committed_at = time.time_ns()
-        for move in moves:
-            self._cursors[move.query, move.stream] = move.new
         sinks = {q.name: q.sink for q in queries}
         failed: dict[str, Exception] = {}
         for file in files:

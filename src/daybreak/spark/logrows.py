@@ -1,4 +1,4 @@
-"""What the commit log keeps: places in streams, segments, results on their way."""
+"""What the commit log keeps: places in streams, segments, partial aggregates, results."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ CREATE TABLE IF NOT EXISTS segments (
     low_us INTEGER, high_us INTEGER, before_us INTEGER, after_us INTEGER,
     PRIMARY KEY (stream, seq), UNIQUE (stream, checkpoint_id, batch_id)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS schemas (
+    stream TEXT, from_seq INTEGER, content BLOB NOT NULL, PRIMARY KEY (stream, from_seq)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS marks (
     stream TEXT PRIMARY KEY, before_seq INTEGER NOT NULL, watermark_us INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -23,6 +26,16 @@ CREATE TABLE IF NOT EXISTS cursors (
     query TEXT REFERENCES queries (name) ON DELETE CASCADE, stream TEXT,
     seq INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (query, stream)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS progress (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE,
+    closed_us INTEGER NOT NULL, panes TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS partials (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    query TEXT NOT NULL REFERENCES queries (name) ON DELETE CASCADE,
+    first_seq INTEGER NOT NULL, end_seq INTEGER NOT NULL,
+    high_us INTEGER NOT NULL, content BLOB NOT NULL
+);
 CREATE TABLE IF NOT EXISTS commits (job TEXT PRIMARY KEY, at_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS files (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL REFERENCES commits (job),
@@ -41,11 +54,16 @@ CREATE TABLE IF NOT EXISTS lost (
     to_seq INTEGER NOT NULL, to_row INTEGER NOT NULL,
     rows INTEGER NOT NULL, at_ns INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS lost_windows (
+    query TEXT NOT NULL, why TEXT NOT NULL, after_us INTEGER NOT NULL,
+    closed_us INTEGER NOT NULL, rows INTEGER NOT NULL, at_ns INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS losses (
     query TEXT, why TEXT, rows INTEGER NOT NULL, PRIMARY KEY (query, why)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS undelivered ON files (id) WHERE NOT delivered;
 CREATE INDEX IF NOT EXISTS files_of_job ON files (job);
+CREATE INDEX IF NOT EXISTS partials_of_query ON partials (query, end_seq);
 """
 
 
@@ -54,6 +72,17 @@ class Cursor(NamedTuple):
 
     seq: int
     row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a query over windows is: a point in event time, not a row."""
+
+    #: Windows that end at or before this are emitted.
+    closed_us: int
+    #: Identifies how the query makes partial aggregates of the rows before its cursor; empty if
+    #: it is computed from rows. None in a log of an older layout, which did not record it.
+    panes: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +117,42 @@ class CursorMove:
     stream: str
     old: Cursor
     new: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMove:
+    """A query has emitted its windows that end after ``old_us`` and up to ``new_us``."""
+
+    query: str
+    old_us: int
+    new_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartialRows:
+    """Partial aggregates of panes: an Arrow stream, and the last end of a pane in it."""
+
+    high_us: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartialsMove:
+    """A query keeps partial aggregates of segments ``first_seq`` up to, and without, ``end_seq``.
+
+    Partials of panes that end at or before ``needed_us`` are deleted.
+    """
+
+    query: str
+    stream: str
+    first_seq: int
+    end_seq: int
+    added: tuple[PartialRows, ...]
+    needed_us: int
+
+
+#: What one transaction changes about a query's place.
+Move = CursorMove | ProgressMove | PartialsMove
 
 
 @dataclass(frozen=True, slots=True)

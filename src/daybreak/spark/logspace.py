@@ -12,10 +12,11 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import Segment
-from daybreak.spark.windows.runner import past
+from daybreak.spark.windows.runner import low_water
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -73,12 +74,13 @@ def lagging(run: Run) -> dict[str, Cursor]:
     What open windows hold is no lag: sources that waited for it would wait for ever.
     """
     lows: dict[str, Cursor] = {}
+    cursors = run.log.cursors()
     for q, query in enumerate(run.executor.queries):
         waits = run.executor.waiting(q)[0] > 0 or run.executor.in_job(q)
         if run.executor.standings[q].state == "dropped" or not waits:
             continue
         for stream in query.checked.reads:
-            at = run.cursors[query.name, stream]
+            at = cursors[query.name, stream]
             lows[stream] = min(at, lows.get(stream, at))
     return lows
 
@@ -110,48 +112,31 @@ def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
         if query.checked.windowing is not None:
             skips[q] = closed_before(run, q, cut)
             continue
-        needed = {
-            stream: rows_before(kept[stream], run.cursors[query.name, stream], cut[stream])
-            for stream in query.checked.reads
-            if stream in cut and run.cursors[query.name, stream] < cut[stream]
-        }
-        waiting = [(w.stream, w.tuples) for w in run.executor.inbox(q).waiting]
-        skips[q] = prefix(waiting, needed)
+        skips[q] = tuples_before(run.executor.inbox(q).waiting, cut)
     run.executor.skip_oldest({q: n for q, n in skips.items() if n}, "full", loop)
 
 
 def closed_before(run: Run, query: int, cut: Mapping[str, Cursor]) -> int:
     """The tuples of the oldest closed windows that hold a query before these places."""
     runnable = run.executor.queries[query]
-    name, windowing = runnable.name, runnable.checked.windowing
+    windowing = runnable.checked.windowing
     assert windowing is not None
-    places = {s: at for s, at in cut.items() if s in windowing.times and run.cursors[name, s] < at}
+    starts = run.log.places(runnable.name)
+    held = {s: at for s, at in cut.items() if s in windowing.times and starts[s] < at}
     tuples = 0
-    for item in run.executor.inbox(query).waiting if places else ():
+    for item in run.executor.inbox(query).waiting if held else ():
         tuples += item.tuples
-        ranges = past(name, windowing, [item], run.store, run.cursors)
-        if all(ranges[stream][1] >= at for stream, at in places.items()):
+        lows = (low_water(windowing, run.store, s, starts[s], item.closes_us) for s in held)
+        if all(low >= at for low, at in zip(lows, held.values(), strict=True)):
             break
     return tuples
 
 
-def rows_before(segments: Iterable[Segment], start: Cursor, end: Cursor) -> int:
-    """Rows from ``start`` up to, and without, ``end``."""
-    inside = [s for s in segments if start.seq <= s.seq < end.seq]
-    return sum(s.rows for s in inside) - (start.row if inside and start.seq < end.seq else 0)
-
-
-def prefix(waiting: Iterable[tuple[str, int]], needed: Mapping[str, int]) -> int:
-    """The shortest prefix of a queue that holds so many tuples of each stream."""
-    left = {stream: n for stream, n in needed.items() if n > 0}
-    taken = 0
-    for stream, tuples in waiting:
-        if not left:
-            break
-        part = min(tuples, left[stream]) if left.keys() == {stream} else tuples
-        taken += part
-        if stream in left:
-            left[stream] -= part
-            if left[stream] <= 0:
-                del left[stream]
-    return taken
+def tuples_before(waiting: Iterable[Waiting], cut: Mapping[str, Cursor]) -> int:
+    """The shortest prefix of a queue that holds all that lies before these places."""
+    taken = before = 0
+    for item in waiting:
+        taken += item.tuples
+        if item.stream in cut and Cursor(item.seq, item.row) < cut[item.stream]:
+            before = taken
+    return before

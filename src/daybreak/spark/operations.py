@@ -19,18 +19,19 @@ from daybreak.model.specs import QuerySpec
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.admission import Verdict
-from daybreak.runtime.inbox import Inbox, Waiting
+from daybreak.runtime.inbox import Inbox
 from daybreak.runtime.loop import Loop
 from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.declared import as_json
 from daybreak.spark.jobs import Runnable
-from daybreak.spark.logrows import Cursor
+from daybreak.spark.logrows import Cursor, Progress
 from daybreak.spark.sinks import make_sink
 from daybreak.spark.windows.check import event_times, refuse_long
 from daybreak.spark.windows.inbox import replayed
-from daybreak.spark.windows.runner import CLOSED
+from daybreak.spark.windows.panes import way_of
 from daybreak.spark.windows.shared import moved_views
+from daybreak.spark.windows.times import NEVER
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -64,6 +65,11 @@ def one_box(spec: QuerySpec, reads: tuple[str, ...]) -> tuple[Box, Query]:
         name=spec.name, output=spec.name, cls=spec.cls, qos=spec.qos, weight=spec.weight,
         subscribers=spec.subscribers,
     )  # fmt: skip
+
+
+def unstarted(checked: CheckedQuery) -> Progress | None:
+    """The progress of a query over windows that has emitted none; None of other queries."""
+    return None if checked.windowing is None else Progress(NEVER, way_of(checked.panes))
 
 
 def usable_on_spark(policy: BasePolicy) -> BasePolicy:
@@ -281,8 +287,8 @@ class Operations:
             if self._known(spec.name):
                 raise ConfigError(spec.place, "is registered already", "drop it first")
             run.time.adopt(spec.name, checked)
-            starts = run.starts(checked, lambda stream: self._start(stream, start))
-            run.log.register_query(spec.name, mark, starts, reset=True)
+            starts = {stream: self._start(stream, start) for stream in checked.reads}
+            run.log.register_query(spec.name, mark, starts, unstarted(checked), reset=True)
             run.log.declare(spec.name, json.dumps(as_json(spec)))
             network = run.prepared.network.with_query(
                 *one_box(spec, checked.reads), [Stream(name=s) for s in checked.reads]
@@ -294,7 +300,6 @@ class Operations:
             state.query_class[box] = network.class_of(box)
             state.subscribers.pop(box, None)
             state.query_weight[box] = spec.weight
-            run.cursors.update({(spec.name, s): cursor for s, cursor in starts.items()})
             run.late.adopt(spec.name, checked.windowing)
             executor.adopt(box, runnable, self._inbox(checked, starts))
             executor.release(box, loop)
@@ -315,14 +320,13 @@ class Operations:
     def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
         run = self._run
         if checked.windowing is not None:
-            return replayed(checked.windowing, run.store, starts, starts[CLOSED].seq)
-        waiting = [
-            Waiting(segment.arrival_ns, stream, segment.rows)
+            return replayed(checked.windowing, run.store, starts)
+        next_seq = run.executor.next_seq
+        return Inbox.of(
+            item
             for stream in checked.reads
-            for segment in run.store.segments(stream)
-            if starts[stream].seq <= segment.seq < run.executor.next_seq.get(stream, 0)
-        ]
-        return Inbox.of(waiting)
+            for item in run.store.waiting(stream, starts[stream], next_seq.get(stream, 0))
+        )
 
     def _known(self, name: str) -> bool:
         index = self._run.prepared.network.query_index.get(name)

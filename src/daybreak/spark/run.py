@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
@@ -27,7 +28,7 @@ from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import EventLog
 from daybreak.runtime.history import History
-from daybreak.runtime.inbox import Inbox, Waiting
+from daybreak.runtime.inbox import Inbox
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
@@ -36,7 +37,6 @@ from daybreak.runtime.snapshot import Snapshot
 from daybreak.runtime.state import SystemState
 from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
-from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
@@ -48,9 +48,8 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.logrows import Cursor
 from daybreak.spark.logspace import Room
-from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
+from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint, unstarted
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
@@ -62,9 +61,8 @@ from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
 from daybreak.spark.windows.inbox import Tick, replayed
 from daybreak.spark.windows.keeper import TimeKeeper
-from daybreak.spark.windows.panes import pane_stream
-from daybreak.spark.windows.runner import CLOSED
-from daybreak.spark.windows.times import NEVER
+from daybreak.spark.windows.panes import kept_schema
+from daybreak.spark.windows.partials import Partials
 from daybreak.spark.windows.views import FORMAT as VIEW
 from daybreak.spark.windows.views import ViewSink
 from daybreak.version import __version__
@@ -136,18 +134,22 @@ class Run:
             self.dead.count(stream)  # refused now, if they cannot be read, rather than at the end
         self.log = CommitLog(self.rundir.state_db)
         self.store = SegmentStore(self.rundir, self.log)
+        self.partials = Partials(self.log)
         self._recall()
         prepared = self.prepared
+        for name, schema in prepared.schemas.items():
+            self.store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
         self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.time_ns())
         views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
         for view in views:
             view.bind(self.store, self._on_segment, self._on_tick)
         self.recovered = recover(self.log, self.sinks)
         self._register(reset)
+        self._refuse_unreadable()
+        progress = self.log.progress()
         for view in views:
-            closed = self.log.cursors().get((view.query, CLOSED))
-            if closed is not None:
-                view.closed(closed.seq, time.time_ns())
+            if view.query in progress:
+                view.closed(progress[view.query].closed_us, time.time_ns())
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
         self.state = SystemState(network, workers, express=express, rides=True)
@@ -157,7 +159,6 @@ class Run:
         self.recorder = Recorder()
         self.house = Housekeeping(self)
         self.history = History(self.state, self.start_ns)
-        self.cursors = self.log.cursors()
         self.settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self.settler.close)
         books = Books(self.state, self.monitor, self.recorder, self.history, self.start_ns)
@@ -227,12 +228,12 @@ class Run:
     def _new_runner(self, tag: str) -> JobRunner:
         prepared = self.prepared
         prepared.spark.sparkContext.addJobTag(tag)
-        return self._runner(tag, self.cursors)
+        return self._runner(tag)
 
-    def _runner(self, name: str, cursors: dict[tuple[str, str], Cursor]) -> JobRunner:
+    def _runner(self, name: str) -> JobRunner:
         prepared = self.prepared
         return JobRunner(
-            prepared.spark, prepared.schemas, self.store, self.log, cursors, self.settler,
+            prepared.spark, prepared.schemas, self.store, self.log, self.partials, self.settler,
             self.rundir.scratch / name,
         )  # fmt: skip
 
@@ -264,7 +265,8 @@ class Run:
             self.log.register_query(
                 name,
                 self.prepared.fingerprints[name],
-                self.starts(checked, self.store.end),
+                {stream: self.store.end(stream) for stream in checked.reads},
+                unstarted(checked),
                 reset=name in reset,
                 place=self.prepared.specs[name].place,
             )
@@ -273,32 +275,38 @@ class Run:
         prepared = self.prepared
         return Runnable(prepared.checked[name], self.sinks[name], prepared.functions.get(name))
 
-    def starts(self, checked: CheckedQuery, at: Callable[[str], Cursor]) -> dict[str, Cursor]:
-        """The cursors of a new query that begins there in its streams; no window is emitted."""
-        starts = {stream: at(stream) for stream in checked.reads}
-        if checked.windowing is not None:
-            starts[CLOSED] = Cursor(NEVER, 0)
-        if checked.panes is not None:
-            held = pane_stream(checked.name)
-            starts[held] = self.store.end(held)
-        return starts
+    def _refuse_unreadable(self) -> None:
+        """Nothing starts while a query needs rows that cannot be read as their stream is declared.
+
+        Their schema was another, and is not one that the present schema only widens.
+        """
+        for (query, stream), cursor in self.log.cursors().items():
+            why = self.store.unreadable(stream, cursor)
+            if why is not None:
+                raise ConfigError(
+                    f"stream {stream!r}",
+                    f"its schema has changed and query {query!r} still needs rows of the old one: "
+                    f"{why}",
+                    "declare the old schema until they are read, or restart the query with "
+                    f"--reset-query {query}",
+                )
+        for name, checked in self.prepared.checked.items():
+            if checked.panes is not None:
+                self.partials.tables(name, kept_schema(checked.panes))
 
     def _inboxes(self) -> dict[str, Inbox]:
         """With what was ingested before this start and not yet answered."""
-        cursors = self.log.cursors()
+        cursors, progress = self.log.cursors(), self.log.progress()
         found: dict[str, Inbox] = {}
         for name, checked in self.prepared.checked.items():
+            starts = {stream: cursors[name, stream] for stream in checked.reads}
             if checked.windowing is not None:
-                starts = {stream: cursors[name, stream] for stream in checked.reads}
-                closed_us = cursors[name, CLOSED].seq
+                closed_us = progress[name].closed_us
                 found[name] = replayed(checked.windowing, self.store, starts, closed_us)
-                continue
-            waiting = [
-                Waiting(arrival, stream, rows)
-                for stream in checked.reads
-                for arrival, rows in self.store.pending(stream, cursors[name, stream])
-            ]
-            found[name] = Inbox.of(waiting)
+            else:
+                found[name] = Inbox.of(
+                    item for s, start in starts.items() for item in self.store.waiting(s, start)
+                )
         return found
 
     def start_sources(self) -> None:
@@ -345,7 +353,7 @@ class Run:
 
     def trial_runner(self) -> JobRunner:
         """Runs queries that are not registered, for their cost; to be closed."""
-        return self._runner("trial", {})
+        return self._runner("trial")
 
     def say(
         self,

@@ -30,9 +30,10 @@ from typing import Any, Self, TextIO
 from daybreak.model import ConfigError
 from daybreak.spark.durable import file_name, make_folder, write_durably
 
-LAYOUT = 3
-#: Layouts that opening makes the present one. 2 had no tables for what operators do.
-_MIGRATES = (2,)
+LAYOUT = 4
+#: Layouts that opening makes the present one. 2 had no tables for what operators do; 3 kept the
+#: progress of windows as row cursors, and partial aggregates as segments.
+_MIGRATES = (2, 3)
 #: What an interrupted creation may have left behind.
 _UNBORN = frozenset({"lock", "daybreak.json.partial"})
 _POLL_S = 0.05
@@ -137,7 +138,7 @@ def _describe(root: Path, pipeline: str) -> dict[str, Any]:
             "choose another run directory",
         )
     if found["layout"] != LAYOUT:
-        found["layout"] = LAYOUT  # the commit log adds what it lacks
+        found["layout"] = LAYOUT  # the commit log migrates itself
         write_durably(path, lambda file: file.write(json.dumps(found, indent=2).encode()))
     return found
 

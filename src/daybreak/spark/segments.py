@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
+from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import file_name, make_folder, write_durably
 from daybreak.spark.logrows import Cursor, SegmentRow
 from daybreak.spark.rundir import RunDirectory
+from daybreak.spark.schemas import Known, Readable, joined, noted, readable
+from daybreak.spark.tables import ARRIVAL, TableCache, ipc_bytes
+from daybreak.spark.widening import SchemaChanged, widened
 from daybreak.spark.windows.clock import EventClock
 from daybreak.spark.windows.times import NEVER
 
 #: Up to this size a segment's rows are kept in the commit log: one wait for the disk, not three.
 SMALL_BYTES = 2**18
-#: Column that ``append`` adds: when ingest saw the row, in ns since 1970.
-ARRIVAL = "_arrival_ns"
+_STAMP = pa.field(ARRIVAL, pa.int64(), nullable=False)
 
 Segment: TypeAlias = SegmentRow
-
+T = TypeVar("T")
 
 OnSegment: TypeAlias = Callable[[Segment], None]
 
@@ -60,10 +62,12 @@ class SegmentStore:
         self._streams: dict[str, list[Segment]] = {}
         #: What all of them take.
         self._bytes = 0
-        self._tables = _Tables(memory_bytes)
+        self._tables: TableCache[tuple[str, int]] = TableCache(memory_bytes)
         self._small_bytes = small_bytes
         self._appending: dict[str, threading.Lock] = {}
         self._clocks: dict[str, EventClock] = {}
+        #: As what rows of each stream are read, and which can be.
+        self._schemas: dict[str, tuple[pa.Schema, Readable]] = {}
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
             self._bytes += segment.bytes
@@ -124,13 +128,13 @@ class SegmentStore:
         arrival_ns: int,
     ) -> Segment:
         """A new segment, in its turn."""
-        stamped = _stamped(stream, table, arrival_ns)
+        stamped = self._as_declared(stream, _stamped(stream, table, arrival_ns))
         clock = self._clocks.get(stream)
         span = clock.span(table)._asdict() if clock is not None else {}
         seq = self.end(stream).seq
         file, content = "", None
         if stamped.nbytes <= self._small_bytes:
-            content = _ipc(stamped)
+            content = ipc_bytes(stamped)
             size = len(content)
         else:
             file = f"{file_name(stream)}/{seq:012d}.parquet"
@@ -155,7 +159,7 @@ class SegmentStore:
         with self._guard:
             self._streams.setdefault(stream, []).append(segment)
             self._bytes += segment.bytes
-            self._tables.put(segment, stamped)
+            self._tables.put((stream, seq), stamped)
         return segment
 
     def keep_time(self, stream: str, column: str, delay_us: int | None) -> None:
@@ -190,54 +194,86 @@ class SegmentStore:
         with self._guard:
             return list(self._streams.get(stream, ()))
 
+    def read_as(self, stream: str, schema: pa.Schema) -> None:
+        """From now on rows of the stream have these columns; call it before reading any.
+
+        Rows of an older schema are widened to it. If that could lose something, ``begin`` lies
+        after them.
+        """
+        schema, end = schema.append(_STAMP), self.end(stream).seq
+        stored, kept = self._log.schemas(stream), self.segments(stream)
+        if stored:
+            known = [Known(seq, pa.ipc.read_schema(pa.py_buffer(text))) for seq, text in stored]
+        else:  # logs of older layouts did not record them
+            known = joined((s.seq, self._readable(s, self._schema_of)) for s in kept)
+        known = [k for k in known if k.from_seq < end]  # of others no segment was written
+        self._schemas[stream] = schema, readable(known, schema, end)
+        history = noted(known, schema, kept[0].seq if kept else 0, end)
+        listed = [(k.from_seq, bytes(k.schema.serialize())) for k in history]
+        if listed != stored:
+            self._log.set_schemas(stream, listed)
+
+    def unreadable(self, stream: str, cursor: Cursor) -> str | None:
+        """Why rows from here on cannot be read as the stream is declared; None if they can."""
+        known = self._schemas.get(stream)
+        return known[1].why if known is not None and cursor < self.begin(stream) else None
+
     def begin(self, stream: str) -> Cursor:
-        """The oldest row that is kept."""
-        kept = self.segments(stream)
-        return Cursor(kept[0].seq, 0) if kept else Cursor(0, 0)
+        """The oldest row that is kept and can be read as the stream is declared."""
+        kept, known = self.segments(stream), self._schemas.get(stream)
+        if not kept:
+            return Cursor(0, 0)
+        return Cursor(max(kept[0].seq, known[1].from_seq if known is not None else 0), 0)
 
     def end(self, stream: str) -> Cursor:
         """Where the next segment will begin."""
         kept = self.segments(stream)
         return Cursor(kept[-1].seq + 1, 0) if kept else Cursor(0, 0)
 
-    def rows(self, stream: str, start: Cursor, limit: int | None = None) -> tuple[pa.Table, Cursor]:
-        """At most ``limit`` rows from ``start`` on, and the cursor after them.
+    def waiting(self, stream: str, start: Cursor, end_seq: int | None = None) -> list[Waiting]:
+        """The rows from ``start`` on, by segment, oldest first; up to segment ``end_seq``.
 
-        Slices, not copies; the stamp is column ``ARRIVAL``. A range ends early where the
-        stream's schema changes. ``EngineBug`` if ``start`` is removed or was never appended.
+        ``EngineBug`` if ``start`` is removed or was never appended.
         """
-        parts: list[pa.Table] = []
-        at, left = start, limit
-        for segment in self._from(stream, start):
-            if left == 0:
-                break
-            whole = self.table(segment)
-            if parts and not whole.schema.equals(parts[0].schema):
-                break
-            part = whole.slice(at.row, left)
-            parts.append(part)
-            left = None if left is None else left - part.num_rows
-            at = _after(segment, at.row + part.num_rows)
-        if not parts:
-            return self._newest(stream).slice(0, 0), start
-        return pa.concat_tables(parts), at
+        found = []
+        for s in self._from(stream, start):
+            row = start.row if s.seq == start.seq else 0
+            if end_seq is None or s.seq < end_seq:
+                found.append(Waiting(s.arrival_ns, stream, s.rows - row, s.seq, row))
+        return found
 
-    def pending(self, stream: str, cursor: Cursor) -> list[tuple[int, int]]:
-        """Arrival stamp and number of rows of every segment not read to its end, oldest first."""
-        kept = self._from(stream, cursor)
-        skipped = {cursor.seq: cursor.row}
-        return [(s.arrival_ns, s.rows - skipped.get(s.seq, 0)) for s in kept]
+    def passed(self, taken: Iterable[Waiting]) -> dict[str, tuple[Cursor, Cursor]]:
+        """From the first row that was taken of each stream to after the last.
 
-    def after(self, stream: str, start: Cursor, rows: int) -> Cursor:
-        """The cursor so many rows after ``start``, at most the end."""
-        at = start
-        for segment in self._from(stream, start):
-            if rows <= 0:
-                break
-            part = min(rows, segment.rows - at.row)
-            rows -= part
-            at = _after(segment, at.row + part)
-        return at
+        ``EngineBug`` if rows of a stream do not follow one another, or are not there.
+        """
+        ranges: dict[str, tuple[Cursor, Cursor]] = {}
+        for item in taken:
+            begin = Cursor(item.seq, item.row)
+            first, at = ranges.get(item.stream, (begin, begin))
+            segment = self._segment(item.stream, item.seq)
+            if begin != at or item.row + item.tuples > segment.rows:
+                raise EngineBug(
+                    f"stream {item.stream!r}: {item.tuples} rows from {tuple(begin)} on do not "
+                    f"follow {tuple(at)}"
+                )
+            ranges[item.stream] = first, _after(segment, item.row + item.tuples)
+        return ranges
+
+    def read(self, taken: Sequence[Waiting]) -> pa.Table:
+        """The rows of one stream that were taken: slices, not copies, with column ``ARRIVAL``."""
+        parts = [
+            self.table(self._segment(item.stream, item.seq)).slice(item.row, item.tuples)
+            for item in taken
+        ]
+        return pa.concat_tables(parts)
+
+    def _segment(self, stream: str, seq: int) -> Segment:
+        with self._guard:
+            kept = self._streams.get(stream, [])
+            if not kept or not kept[0].seq <= seq <= kept[-1].seq:
+                raise EngineBug(f"stream {stream!r}: segment {seq} is not there")
+            return kept[seq - kept[0].seq]
 
     def sync(self) -> None:
         """Waits until all segments that are listed are durable."""
@@ -248,29 +284,50 @@ class SegmentStore:
         return self._bytes
 
     def table(self, segment: Segment) -> pa.Table:
-        """All rows of one segment, from memory or from its file."""
+        """All rows of one segment, from memory or from its file, as the stream is declared."""
+        key = (segment.stream, segment.seq)
         with self._guard:
-            table = self._tables.get(segment)
+            table = self._tables.get(key)
         if table is None:
-            table = self._checked(segment)
+            table = self._as_declared(segment.stream, self._checked(segment))
             with self._guard:
-                self._tables.put(segment, table)
+                self._tables.put(key, table)
         return table
+
+    def _as_declared(self, stream: str, table: pa.Table) -> pa.Table:
+        if stream not in self._schemas:
+            return table
+        try:
+            return widened(table, self._schemas[stream][0])
+        except SchemaChanged as changed:
+            raise ConfigError(
+                f"stream {stream!r}",
+                f"has rows of another schema: {changed}",
+                "declare the schema that they have",
+            ) from None
 
     def _checked(self, segment: Segment) -> pa.Table:
         """``ConfigError`` if what was made durable cannot be read as it was."""
-        try:
-            table = self._load(segment)
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise _damaged(segment, str(error).splitlines()[0]) from error
+        table = self._readable(segment, self._load)
         if table.num_rows != segment.rows or ARRIVAL not in table.column_names:
             raise _damaged(segment, f"{table.num_rows} rows, not {segment.rows}")
         return table
+
+    def _readable(self, segment: Segment, read: Callable[[Segment], T]) -> T:
+        try:
+            return read(segment)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise _damaged(segment, str(error).splitlines()[0]) from error
 
     def _load(self, segment: Segment) -> pa.Table:
         if not segment.file:
             return pa.ipc.open_stream(self._log.segment_content(segment)).read_all()
         return pq.read_table(self._folder / segment.file, partitioning=None)
+
+    def _schema_of(self, segment: Segment) -> pa.Schema:
+        if not segment.file:
+            return pa.ipc.open_stream(self._log.segment_content(segment)).schema
+        return pq.read_schema(self._folder / segment.file)
 
     def remove_below(self, stream: str, cursor: Cursor) -> list[Segment]:
         """Removes segments that lie wholly before ``cursor``; gives what was removed.
@@ -287,7 +344,7 @@ class SegmentStore:
             self._streams[stream] = [s for s in self._streams[stream] if s.seq >= below]
             for segment in gone:
                 self._bytes -= segment.bytes
-                self._tables.drop(segment)
+                self._tables.drop((stream, segment.seq))
         for segment in filter(lambda s: s.file, gone):
             (self._folder / segment.file).unlink(missing_ok=True)
         return gone
@@ -302,12 +359,6 @@ class SegmentStore:
                 f"stream {stream!r}: {tuple(start)} is not a row of segments {first} to {end - 1}"
             )
         return kept[start.seq - first :]
-
-    def _newest(self, stream: str) -> pa.Table:
-        kept = self.segments(stream)
-        if not kept:
-            raise EngineBug(f"stream {stream!r} has no segment, so its schema is not known")
-        return self.table(kept[-1])
 
     def _replayed(
         self, stream: str, checkpoint_id: str, batch_id: int, offsets: str
@@ -355,48 +406,13 @@ class SegmentStore:
                 path.unlink()
 
 
-class _Tables:
-    """The tables used last, up to a number of bytes."""
-
-    def __init__(self, capacity_bytes: int) -> None:
-        self._capacity_bytes = capacity_bytes
-        self._held: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
-        self._bytes = 0
-
-    def put(self, segment: Segment, table: pa.Table) -> None:
-        self.drop(segment)
-        self._held[segment.stream, segment.seq] = table
-        self._bytes += table.nbytes
-        while self._bytes > self._capacity_bytes:
-            _, oldest = self._held.popitem(last=False)
-            self._bytes -= oldest.nbytes
-
-    def get(self, segment: Segment) -> pa.Table | None:
-        key = (segment.stream, segment.seq)
-        if key in self._held:
-            self._held.move_to_end(key)
-        return self._held.get(key)
-
-    def drop(self, segment: Segment) -> None:
-        table = self._held.pop((segment.stream, segment.seq), None)
-        if table is not None:
-            self._bytes -= table.nbytes
-
-
 def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
     if ARRIVAL in table.column_names:
         raise ConfigError(
             f"stream {stream!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
         )
     stamp = pa.repeat(pa.scalar(arrival_ns, pa.int64()), table.num_rows)
-    return table.append_column(pa.field(ARRIVAL, pa.int64(), nullable=False), stamp)
-
-
-def _ipc(table: pa.Table) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue())
+    return table.append_column(_STAMP, stamp)
 
 
 def _after(segment: Segment, row: int) -> Cursor:

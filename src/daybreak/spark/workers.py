@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +32,9 @@ class Group(NamedTuple):
     #: The queries whose composite is compiled: those that run, and others like them.
     cell: list[int]
 
+    def without(self, boxes: Collection[int]) -> Group:
+        return self._replace(boxes=[b for b in self.boxes if b not in boxes])
+
 
 class Order(NamedTuple):
     """What a worker is to do: one job after the other."""
@@ -40,8 +43,8 @@ class Order(NamedTuple):
     groups: list[Group]
 
 
-#: The jobs of an order that ended well, with the boxes that really ran.
-Done = list[tuple[list[int], Ran]]
+#: The jobs of an order that ended well, with the boxes that really ran; None if none did.
+Done = list[tuple[list[int], Ran | None]]
 
 
 class JobTimeout(DaybreakError):
@@ -200,9 +203,7 @@ class Workers:
             failure: Exception | None = None
             try:
                 runner = runner or self._new_runner(worker.tag)
-                for group in order.groups:
-                    ticket.next_job()
-                    worker.ran.append(self._run_group(runner, group, ticket))
+                self._run_groups(runner, order.groups, ticket, worker.ran)
             except Exception as error:
                 failure = self._timed_out() if ticket.cancelled else error
             if not ticket.finish():
@@ -210,6 +211,21 @@ class Workers:
             worker.order = None
             self._on_end(number, order, worker.ran, failure, time.perf_counter_ns() - began)
         return runner
+
+    def _run_groups(
+        self, runner: JobRunner, groups: Sequence[Group], ticket: Ticket, ran: Done
+    ) -> None:
+        # Queries that a job of this order has left behind: their later ranges must wait.
+        behind: set[int] = set()
+        for group in groups:
+            ticket.next_job()
+            if group.boxes[0] in behind:
+                ran.append(([], None))
+                behind.update(group.boxes)
+                continue
+            boxes, done = self._run_group(runner, group.without(behind), ticket)
+            behind.update(set(group.boxes) - set(boxes))
+            ran.append((boxes, done))
 
     def _timed_out(self) -> JobTimeout:
         return JobTimeout(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from daybreak.runtime.inbox import Arrival, Inbox, Waiting
+from daybreak.runtime.inbox import Arrival, Inbox, Waiting, closing
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.times import NEVER, Windowing
@@ -34,8 +34,8 @@ class WindowInbox(Inbox):
         self._watermarks = dict.fromkeys(windowing.times, NEVER)
         self._closed_us = NEVER
         self._rows = 0
-        #: Windows up to here are emitted already.
-        self._emitted_us = closed_us
+        #: Windows up to here are emitted, or wait.
+        self._put_us = closed_us
 
     def arrive(self, segment: Arrival) -> int:
         assert segment.after_us is not None
@@ -53,9 +53,10 @@ class WindowInbox(Inbox):
         if bound <= self._closed_us:
             return 0
         rows, self._rows, self._closed_us = max(1, self._rows), 0, bound
-        if bound <= self._emitted_us:
+        if bound <= self._put_us:
             return 0
-        self.put(Waiting(tick.arrival_ns, tick.stream, rows, bound))
+        self.put(closing(tick.arrival_ns, tick.stream, rows, self._put_us, bound))
+        self._put_us = bound
         return rows
 
     def take(self, limit: int | None) -> list[Waiting]:
@@ -70,7 +71,10 @@ class WindowInbox(Inbox):
 
 
 def replayed(
-    windowing: Windowing, store: SegmentStore, starts: Mapping[str, Cursor], closed_us: int
+    windowing: Windowing,
+    store: SegmentStore,
+    starts: Mapping[str, Cursor],
+    closed_us: int = NEVER,
 ) -> WindowInbox:
     """The inbox as the log has it: what is closed and not emitted is pending again.
 

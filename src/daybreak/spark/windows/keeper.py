@@ -11,8 +11,6 @@ from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.late import LateRows
-from daybreak.spark.windows.pane_plans import PANE, Panes
-from daybreak.spark.windows.panes import pane_stream
 from daybreak.spark.windows.times import NEVER, Windowing, duration_us
 from daybreak.spark.windows.views import FORMAT as VIEW
 
@@ -23,8 +21,6 @@ STEP_US = 1_000_000
 class Checked(Protocol):
     @property
     def windowing(self) -> Windowing | None: ...
-    @property
-    def panes(self) -> Panes | None: ...
 
 
 class TimeKeeper:
@@ -59,18 +55,11 @@ class TimeKeeper:
         views = [name for name in timed if streams[name].format == VIEW]
         #: Streams in the order in which they end: a view after all that it reads.
         self.stages = [[n for n in timed if n not in views], *([n] for n in views)]
-        #: Streams that queries make for themselves.
-        self.derived = [pane_stream(n) for n, q in queries.items() if q.panes is not None]
-        for name in self.derived:
-            store.keep_time(name, PANE, None)
 
     def adopt(self, name: str, query: Checked) -> None:
         """One more query."""
         if query.windowing is not None:
             self._windows[name] = query.windowing
-        if query.panes is not None:
-            self.derived.append(pane_stream(name))
-            self._store.keep_time(pane_stream(name), PANE, None)
 
     def open_late(self, folder: Path, cursors: Mapping[tuple[str, str], Cursor]) -> LateRows:
         return LateRows(folder, self._store, self._windows, cursors)

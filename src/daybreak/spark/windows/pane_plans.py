@@ -39,6 +39,8 @@ class Panes:
     paned_schema: StructType
     #: ``PANE``, ``LATE``, the grouping columns, the partials.
     partial_schema: StructType
+    #: The function of each partial.
+    functions: tuple[str, ...]
 
     @property
     def stream(self) -> str:
@@ -75,11 +77,12 @@ def panes_of(
     """
     width = width_us(aggregate.grid)
     try:
-        _Merging(catalyst, aggregate)
+        merging = _Merging(catalyst, aggregate)
     except _Unmergeable:
         return None
     if width is None:
         return None
+    functions = tuple(call.aggregateFunction().prettyName() for call in merging.partials)
 
     def empty(schema: StructType) -> Plan:
         return session.createDataFrame([], schema)._jdf.queryExecution().analyzed()
@@ -90,7 +93,7 @@ def panes_of(
     filled = catalyst.frame(Fill(catalyst, [aggregate]).over(empty(paned)), session).schema
     held = [f for f in filled.fields if not f.name.startswith("in")]
     partial = StructType([StructField(f.name.replace("p0_", "p"), f.dataType) for f in held])
-    panes = Panes(aggregate, width, paned, partial)
+    panes = Panes(aggregate, width, paned, partial, functions)
     merge = Merge(catalyst, [panes])
     merged = catalyst.frame(merge.over(empty(merge.schema)), session).schema
     whole = catalyst.frame(Together(catalyst, [aggregate]).over(empty(row)), session).schema

@@ -2,16 +2,13 @@
 
 A row of a window of 60 s by 1 s belongs to sixty windows. Instead of reading it sixty times, each
 stretch of one second (a pane) is aggregated once, and a window merges the partials of its panes.
-The partials are segments of a stream of their own, and the rows they stand for need not be kept.
-
-What a partial segment stands for is written with it (the segments of the stream it was made
-from), and it follows from the log. So a crash between a partial and the commit of its job leaves
-a partial that the next job finds and does not make again.
+The commit of the job that made them keeps the partials, and the rows they stand for need not be
+kept (``windows.partials``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,11 +16,14 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.segments import ARRIVAL, SegmentStore
+from daybreak.spark.composite import plain_schema, typed
+from daybreak.spark.logrows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
+from daybreak.spark.segments import SegmentStore
+from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.pane_plans import LATE, PANE, WINDOW, Panes
-from daybreak.spark.windows.runner import CLOSED, Ranges, WindowQuery
+from daybreak.spark.windows.partials import Partials, kept
+from daybreak.spark.windows.runner import Places, WindowQuery
 from daybreak.spark.windows.times import NEVER, Grid, Windowing
 
 
@@ -37,53 +37,39 @@ class PaneJobs(Protocol):
         """The result of each query, from its partials with their windows."""
 
 
-def pane_stream(query: str) -> str:
-    """The stream that holds a query's partials."""
-    return f"{query}#panes"
-
-
 def compute(
     queries: Sequence[WindowQuery],
     taken: Sequence[Waiting],
     store: SegmentStore,
-    cursors: Mapping[tuple[str, str], Cursor],
+    partials: Partials,
+    places: Places,
     jobs: PaneJobs,
-) -> tuple[list[pa.Table], list[Ranges]]:
-    """The rows of all windows that ``taken`` closed, by query, and how their cursors move.
+) -> tuple[list[pa.Table], list[list[Move]]]:
+    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
-    The queries share stream, windows and keys, and are at the same place.
+    The queries share stream, windows and keys, and all are at ``places``.
     """
-    first, panes = queries[0], _panes(queries[0])
-    assert first.checked.windowing is not None
-    closed = cursors[first.name, CLOSED]
-    bound = max(closed.seq, *(item.closes_us for item in taken))
-    # How far they have looked at the stream depends on when they last ran.
-    starts = [cursors[query.name, panes.stream] for query in queries]
-    end = _fill(queries, starts, store, jobs)
-    needed = first.checked.windowing.needed_from(panes.stream, bound)
-    found, ranges = [], []
-    for query, start in zip(queries, starts, strict=True):
-        held = pane_stream(query.name)
-        low = cursors[query.name, held]
-        kept = [s for s in store.segments(held) if s.seq >= low.seq]
-        still = [s.seq for s in kept if s.high_us is not None and s.high_us > needed]
-        after = Cursor(min(still) if still else store.end(held).seq, 0)
-        ranges.append(
-            {
-                CLOSED: (closed, Cursor(bound, 0)),
-                panes.stream: (start, end),
-                held: (low, max(low, after)),
-            }
+    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
+    assert windowing is not None
+    after_us, closed_us = taken[0].after_us, taken[-1].closes_us
+    start, end = places[panes.stream], store.end(panes.stream)
+    needed_us = windowing.needed_from(panes.stream, closed_us)
+    found: list[pa.Table] = []
+    moves: list[list[Move]] = []
+    for query, made in zip(queries, _made(queries, start, end, store, jobs), strict=True):
+        rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
+        found.append(_with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
+        added = tuple(kept(made, PANE, needed_us))
+        moves.append(
+            [
+                PartialsMove(query.name, panes.stream, start.seq, end.seq, added, needed_us),
+                CursorMove(query.name, panes.stream, start, end),
+                ProgressMove(query.name, after_us, closed_us),
+            ]
         )
-        parts = [store.table(s).drop_columns([ARRIVAL]) for s in kept]
-        if not parts:
-            schema = to_arrow_schema(_panes(query).partial_schema, timezone="UTC")
-            parts = [schema.empty_table()]
-        rows = pa.concat_tables(parts)
-        found.append(_with_windows(rows, panes.grid, panes.width_us, closed.seq, bound))
     if not any(rows.num_rows for rows in found):
-        return [query.schema.empty_table() for query in queries], ranges
-    return jobs.merge(queries, found), ranges
+        return [query.schema.empty_table() for query in queries], moves
+    return jobs.merge(queries, found), moves
 
 
 def _panes(query: WindowQuery) -> Panes:
@@ -91,38 +77,36 @@ def _panes(query: WindowQuery) -> Panes:
     return query.checked.panes
 
 
-def _fill(
-    queries: Sequence[WindowQuery], starts: Sequence[Cursor], store: SegmentStore, jobs: PaneJobs
-) -> Cursor:
-    """Makes partials of the segments that have none; returns where the stream goes on."""
-    end = store.end(_panes(queries[0]).stream).seq
-    by_first: dict[int, list[WindowQuery]] = {}
-    for query, start in zip(queries, starts, strict=True):
-        held = store.segments(pane_stream(query.name))
-        # A partial that was made by a job that did not commit.
-        first = max(start.seq, held[-1].batch_id if held else 0)
-        by_first.setdefault(first, []).append(query)
-        end = max(end, first)
-    for first, some in by_first.items():
-        _fill_from(first, end, some, store, jobs)
-    return Cursor(end, 0)
-
-
-def _fill_from(
-    first: int, end: int, queries: Sequence[WindowQuery], store: SegmentStore, jobs: PaneJobs
-) -> None:
+def _made(
+    queries: Sequence[WindowQuery], start: Cursor, end: Cursor, store: SegmentStore, jobs: PaneJobs
+) -> list[pa.Table]:
+    """The partials of each query of the rows it has not read yet."""
     panes, windowing = _panes(queries[0]), queries[0].checked.windowing
     assert windowing is not None
-    fresh = [s for s in store.segments(panes.stream) if first <= s.seq < end]
-    if not fresh:
-        return
+    schemas = [kept_schema(_panes(query)) for query in queries]
+    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
     parts = [_paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
-    rows = pa.concat_tables(parts)
-    if rows.num_rows:
-        made = jobs.fill(queries, rows)
-        for query, partials in zip(queries, made, strict=True):
-            held, arrival_ns = pane_stream(query.name), fresh[-1].arrival_ns
-            store.append(held, "panes", end, [first, end], partials, arrival_ns)
+    rows = pa.concat_tables(parts) if parts else pa.table({})
+    if not rows.num_rows:
+        return [schema.empty_table() for schema in schemas]
+    made = jobs.fill(queries, rows)
+    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
+
+
+def kept_schema(panes: Panes) -> pa.Schema:
+    """The columns of partials, as they are kept."""
+    return plain_schema(to_arrow_schema(panes.partial_schema, timezone="UTC"))
+
+
+def way_of(panes: Panes | None) -> str:
+    """Identifies how partials are made of a query: others may have the same columns.
+
+    Without types, which change with the schema of the stream: partials are widened as rows are.
+    """
+    if panes is None:
+        return ""
+    keys = ", ".join(field.name for field in panes.key_fields)
+    return f"{panes.width_us} us by {keys}: {', '.join(panes.functions)}"
 
 
 def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:

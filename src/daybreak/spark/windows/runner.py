@@ -11,19 +11,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.segments import ARRIVAL, Segment, SegmentStore
+from daybreak.spark.logrows import Cursor, CursorMove, Move, ProgressMove
+from daybreak.spark.segments import Segment, SegmentStore
+from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.clock import instants
 from daybreak.spark.windows.times import ANCHORS, NEVER, Band, Grid, Instants, Windowing
 
 if TYPE_CHECKING:
     from daybreak.spark.windows.pane_plans import Panes
 
-#: The name under which a query's cursors tell up to where its windows are emitted.
-CLOSED = "#closed"
-
 Tables = dict[str, pa.Table]
-Ranges = dict[str, tuple[Cursor, Cursor]]
+#: The first row of each stream that a query over windows still needs.
+Places = Mapping[str, Cursor]
 
 
 class _Checked(Protocol):
@@ -48,27 +47,25 @@ def compute(
     queries: Sequence[WindowQuery],
     taken: Sequence[Waiting],
     store: SegmentStore,
-    cursors: Mapping[tuple[str, str], Cursor],
+    places: Places,
     run: Callable[[Tables], Sequence[pa.Table]],
-) -> tuple[list[pa.Table], list[Ranges]]:
-    """The rows of all windows that ``taken`` closed, by query, and how their cursors move.
+) -> tuple[list[pa.Table], list[list[Move]]]:
+    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
-    The queries share streams and windows, and are at the same place. ``run`` gives their results
+    The queries share streams and windows, and all are at ``places``. ``run`` gives their results
     over one table per stream.
     """
     windowing = queries[0].checked.windowing
     assert windowing is not None
-    ranges = [past(query.name, windowing, taken, store, cursors) for query in queries]
-    old, new = ranges[0][CLOSED]
-    starts = {s: min(moved[s][0].seq for moved in ranges) for s in windowing.times}
-    kept = {s: [g for g in store.segments(s) if g.seq >= first] for s, first in starts.items()}
+    moves = [past(query.name, windowing, taken, store, places) for query in queries]
+    kept = {s: _from(store, s, places[s]) for s in windowing.times}
     picker = Picker(windowing, store, kept)
     results = [[query.schema.empty_table()] for query in queries]
-    for first, last in picker.steps(old.seq, new.seq):
+    for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
         for tables in picker.tables(first, last):
             for query, found, result in zip(queries, results, run(tables), strict=True):
                 found.append(cut(query, result, first, last))
-    return [pa.concat_tables(found) for found in results], ranges
+    return [pa.concat_tables(found) for found in results], moves
 
 
 def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
@@ -90,17 +87,31 @@ def past(
     windowing: Windowing,
     taken: Sequence[Waiting],
     store: SegmentStore,
-    cursors: Mapping[tuple[str, str], Cursor],
-) -> Ranges:
-    """How a query's cursors move when the windows that ``taken`` closed are over and done with."""
-    old = cursors[query, CLOSED]
-    closed = max(old.seq, *(item.closes_us for item in taken))
-    ranges: Ranges = {CLOSED: (old, Cursor(closed, 0))}
+    places: Places,
+) -> list[Move]:
+    """How a query moves on when the windows that ``taken`` closed are done with."""
+    closed_us = taken[-1].closes_us
+    moves: list[Move] = [ProgressMove(query, taken[0].after_us, closed_us)]
     for stream in windowing.times:
-        start = cursors[query, stream]
-        kept = [s for s in store.segments(stream) if s.seq >= start.seq]
-        ranges[stream] = (start, _low_water(kept, start, windowing, stream, closed))
-    return ranges
+        needed = low_water(windowing, store, stream, places[stream], closed_us)
+        moves.append(CursorMove(query, stream, places[stream], needed))
+    return moves
+
+
+def low_water(
+    windowing: Windowing, store: SegmentStore, stream: str, start: Cursor, closed_us: int
+) -> Cursor:
+    """The first segment with a row that windows after ``closed_us`` may hold."""
+    needed_us = windowing.needed_from(stream, closed_us)
+    kept = _from(store, stream, start)
+    for segment in kept:
+        if segment.high_us is not None and segment.high_us >= needed_us:
+            return max(start, Cursor(segment.seq, 0))
+    return Cursor(kept[-1].seq + 1, 0) if kept else start
+
+
+def _from(store: SegmentStore, stream: str, start: Cursor) -> list[Segment]:
+    return [s for s in store.segments(stream) if s.seq >= start.seq]
 
 
 def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
@@ -109,17 +120,6 @@ def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
     if not isinstance(over, Band) or over.anchor != over.partner:
         return rows
     return {**rows, ANCHORS + over.anchor: rows[over.anchor]}
-
-
-def _low_water(
-    kept: Sequence[Segment], start: Cursor, windowing: Windowing, stream: str, closed_us: int
-) -> Cursor:
-    """The first segment with a row that windows still open may hold."""
-    needed = windowing.needed_from(stream, closed_us)
-    for segment in kept:
-        if segment.high_us is not None and segment.high_us >= needed:
-            return max(start, Cursor(segment.seq, 0))
-    return Cursor(kept[-1].seq + 1, 0) if kept else start
 
 
 class Picker:

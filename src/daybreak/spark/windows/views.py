@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 
 from daybreak.runtime.inbox import Waiting
 from daybreak.spark.durable import file_name, make_folder, write_durably
-from daybreak.spark.logrows import CommittedFile, StagedFile
+from daybreak.spark.logrows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.inbox import Tick
-from daybreak.spark.windows.runner import CLOSED, Ranges
 from daybreak.spark.windows.times import Grid, Windowing
 
 #: Format of the streams that views make.
@@ -122,7 +121,9 @@ def stamped(
     ]
 
 
-def advance(sink: object, ranges: Ranges, at_ns: int) -> None:
-    """After the commit of a job: a view over windows tells how far its stream has come."""
-    if isinstance(sink, ViewSink) and CLOSED in ranges:
-        sink.closed(ranges[CLOSED][1].seq, at_ns)
+def advance(sink: object, moves: Sequence[Move], at_ns: int) -> None:
+    """After the commit of a job: a view over windows raises the watermark of its stream."""
+    if isinstance(sink, ViewSink):
+        for move in moves:
+            if isinstance(move, ProgressMove):
+                sink.closed(move.new_us, at_ns)

@@ -1,0 +1,48 @@
+"""Arrow tables of the log: as bytes, and those used last in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+#: Column that segments add: when ingest saw the row, in ns since 1970.
+ARRIVAL = "_arrival_ns"
+
+K = TypeVar("K")
+
+
+def ipc_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+class TableCache(Generic[K]):
+    """The tables used last, up to a number of bytes. Not for several threads at once."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._held: OrderedDict[K, pa.Table] = OrderedDict()
+        self._bytes = 0
+
+    def put(self, key: K, table: pa.Table) -> None:
+        self.drop(key)
+        self._held[key] = table
+        self._bytes += table.nbytes
+        while self._bytes > self._capacity_bytes:
+            _, oldest = self._held.popitem(last=False)
+            self._bytes -= oldest.nbytes
+
+    def get(self, key: K) -> pa.Table | None:
+        if key in self._held:
+            self._held.move_to_end(key)
+        return self._held.get(key)
+
+    def drop(self, key: K) -> None:
+        table = self._held.pop(key, None)
+        if table is not None:
+            self._bytes -= table.nbytes
