@@ -131,7 +131,9 @@ class Housekeeping:
                 self._make_room(loop)
             if self.shedding is not None:
                 self.shedding.tidy(loop)
-            for tick in self._run.time.silences(time.time_ns()):
+            now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
+            blocked = self._run.room.full
+            for tick in self._run.time.silences(now_ns, monotonic_ns, blocked=blocked):
                 self._run.executor.on_tick(tick)
         if time.monotonic() - self._taken_s >= PART_S:
             self._take()

@@ -138,7 +138,7 @@ class Run:
         self.store = SegmentStore(self.rundir, self.log)
         self._recall()
         prepared = self.prepared
-        self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.time_ns())
+        self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.monotonic_ns())
         views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
         for view in views:
             view.bind(self.store, self._on_segment, self._on_tick)
