@@ -15,9 +15,9 @@ from tests.spark.crash_worker import DEATHS, DIVISORS, open_sinks
 
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor
+from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import ARRIVAL, SegmentStore
-from daybreak.spark.sinks import recover
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 SEED = 1

@@ -72,12 +72,15 @@ class CommitLog:
         for column in SegmentRow.__dataclass_fields__:
             if column not in known:  # a log that was made before event time
                 self._db.execute(f"ALTER TABLE segments ADD COLUMN {column} INTEGER")
+        if "place" not in {row[1] for row in self._rows("PRAGMA table_info(files)")}:
+            self._db.execute("ALTER TABLE files ADD COLUMN place TEXT NOT NULL DEFAULT 'staged'")
         with self._transaction():
             if self._row("SELECT id FROM meta") is None:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
             #: Whether files that were written and not synced may be lost or torn.
             self.rebooted = boot is None or self._row("SELECT boot FROM meta")[0] != boot
-            self._db.execute("UPDATE meta SET run = run + 1, boot = ?", (boot,))
+            self._db.execute("UPDATE meta SET run = run + 1")
+        self._boot = boot
         #: Marks every job of this log, so that another run directory's files are never taken
         #: for ours, even where both deliver to one folder.
         self.id, self.run = self._rows("SELECT id, run FROM meta")[0]
@@ -130,13 +133,8 @@ class CommitLog:
         that a power cut then loses.
         """
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
-        with self._guard:
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            try:
-                with self._transaction():
-                    self._db.execute(_INSERT_SEGMENT, (*values, content))
-            finally:
-                self._db.execute("PRAGMA synchronous = FULL")
+        with self._unsynced():
+            self._db.execute(_INSERT_SEGMENT, (*values, content))
 
     def segment_content(self, segment: SegmentRow) -> bytes:
         """What a segment without a file holds."""
@@ -304,14 +302,17 @@ class CommitLog:
                     "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),
                 )
-                self._db.execute(
-                    "INSERT INTO losses VALUES (?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
-                    (move.query, why, rows),
-                )
+                self._count_lost(move.query, why, rows)
             self._db.execute(
                 "DELETE FROM lost WHERE rowid <= (SELECT max(rowid) FROM lost) - ?", (MOST_LOST,)
             )
+
+    def _count_lost(self, query: str, why: str, rows: int) -> None:
+        self._db.execute(
+            "INSERT INTO losses VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
+            (query, why, rows),
+        )
 
     def losses(self) -> dict[str, dict[str, int]]:
         """Rows given up, by query and reason."""
@@ -331,9 +332,42 @@ class CommitLog:
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
         found = self._rows(
-            "SELECT id, job, query, path, rows, content FROM files WHERE NOT delivered ORDER BY id"
+            "SELECT id, job, query, path, rows, content, place FROM files "
+            "WHERE NOT delivered ORDER BY id"
         )
-        return [CommittedFile(i, job, q, Path(p), n, content) for i, job, q, p, n, content in found]
+        return [
+            CommittedFile(i, job, q, Path(p), n, content, place)
+            for i, job, q, p, n, content, place in found
+        ]
+
+    def note_moved(self, ids: Iterable[int]) -> None:
+        """Sinks have taken these files; without waiting for the disk.
+
+        A crash of the process does not lose the note; a crash of the machine may.
+        """
+        with self._unsynced():
+            self._db.executemany(
+                "UPDATE files SET place = 'moved' WHERE id = ?", [(i,) for i in ids]
+            )
+
+    def lose(self, why: str, files: Iterable[CommittedFile]) -> None:
+        """Records the rows of committed files as lost: they cannot be delivered any more."""
+        with self._transaction():
+            for file in files:
+                self._count_lost(file.query, why, file.rows)
+                self._db.execute("UPDATE files SET delivered = 1 WHERE id = ?", (file.id,))
+
+    def recovered(self, untouched: Iterable[CommittedFile]) -> None:
+        """After a crash of the machine, all files but these have been seen to.
+
+        Until then a start that fails leaves it to the next one.
+        """
+        with self._transaction():
+            if self.rebooted:
+                self._db.executemany(
+                    "UPDATE files SET place = 'unsure' WHERE id = ?", [(f.id,) for f in untouched]
+                )
+            self._db.execute("UPDATE meta SET boot = ?", (self._boot,))
 
     def mark_delivered(self, ids: Iterable[int]) -> None:
         """The files are durable at their places: their content is needed no more."""
@@ -397,6 +431,17 @@ class CommitLog:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _unsynced(self) -> Iterator[None]:
+        """A transaction that does not wait for the disk; the next that does makes it durable."""
+        with self._guard:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction():
+                    yield
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._reading():

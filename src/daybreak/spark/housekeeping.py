@@ -23,9 +23,10 @@ from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logrows import Cursor, CursorMove
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
+from daybreak.spark.recovery import bring, sweep
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import SHED, Shedding
-from daybreak.spark.sinks import Sink, sweep
+from daybreak.spark.sinks import Sink
 from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import CLOSED, past
 
@@ -87,10 +88,11 @@ def redeliver(
             continue
         name = executor.queries[box].name
         failure: Exception | None = None
+        held = settler.held()  # before the log is asked: what it lists then is settled or held
         try:
             for file in log.undelivered():
-                if file.query == name:
-                    sinks[name].deliver(file)  # nothing happens where it was delivered before
+                if file.query == name and file.id not in held:
+                    bring(sinks[name], file)
                     settler.add(file)
         except Exception as error:
             failure = error

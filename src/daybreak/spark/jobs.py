@@ -29,6 +29,7 @@ from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
 from daybreak.spark.logrows import Cursor, CursorMove
+from daybreak.spark.recovery import bring
 from daybreak.spark.segments import ARRIVAL, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
@@ -314,7 +315,7 @@ class JobRunner:
         failed: dict[str, Exception] = {}
         for file in files:
             try:
-                sinks[file.query].deliver(file)
+                bring(sinks[file.query], file)
                 self._settler.add(file)
             except Exception as error:
                 failed[file.query] = error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS commits (job TEXT PRIMARY KEY, at_ns INTEGER NOT NULL
 CREATE TABLE IF NOT EXISTS files (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL REFERENCES commits (job),
     query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
-    delivered INTEGER NOT NULL DEFAULT 0, content BLOB
+    delivered INTEGER NOT NULL DEFAULT 0, content BLOB, place TEXT NOT NULL DEFAULT 'staged'
 );
 CREATE TABLE IF NOT EXISTS paused (
     query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE
@@ -114,3 +114,5 @@ class CommittedFile:
     rows: int
     #: What the file holds, kept until it is known to be durable at its place.
     content: bytes | None = None
+    #: ``moved``: its sink has taken it. ``unsure``: the machine has crashed since it was staged.
+    place: str = field(default="staged", compare=False)

@@ -52,11 +52,12 @@ from daybreak.spark.logrows import Cursor
 from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.prepared import Prepared
+from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
-from daybreak.spark.sinks import MemorySink, recover
+from daybreak.spark.sinks import MemorySink
 from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
@@ -376,6 +377,14 @@ class Run:
         if self.recovered.delivered:
             results = len(self.recovered.delivered)
             self.say("recovered", f"delivered {results} committed results", results=results)
+        for file in self.recovered.missing:
+            message = (
+                f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered"
+            )
+            self.say(
+                "result-missing", message, level=logging.ERROR, query=file.query,
+                rows=file.rows, job=file.job, path=str(file.path),
+            )  # fmt: skip
         for name in self.forgotten:
             message = "is no longer declared: its place in the streams is forgotten"
             self.say("forgotten", message, level=logging.WARNING, query=name)
