@@ -54,9 +54,10 @@ def check(
 
     Example: daybreak check examples/wildfire.toml
     """
-    app = open_app(Pipeline.read(pipeline), policy, master)
+    declared = Pipeline.read(pipeline)
+    app = open_app(declared, policy, master)
     prepared = app.check(policy)
-    prepared.sinks(Path("staging"))
+    prepared.sinks(_run_dir(declared))
     if as_json:
         print_json(_as_json(prepared))
         return
@@ -123,7 +124,7 @@ def run(
         app = open_app(declared, policy, master)
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
-    folder = run_dir or Path("runs") / declared.name
+    folder = run_dir or _run_dir(declared)
     started = app.run(
         policy, run_dir=folder, workers=workers, express=express, reset=reset_query or ()
     )
@@ -146,6 +147,11 @@ def run(
     _tell_end(running, folder, as_json=as_json, only_json=only_json)
     if running.failures:
         raise typer.Exit(1)
+
+
+def _run_dir(pipeline: Pipeline) -> Path:
+    """Where a run is kept unless ``--run-dir`` names another place."""
+    return Path("runs") / pipeline.name
 
 
 def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
+from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
@@ -252,13 +253,10 @@ class Operations:
         if checked.windowing is not None:
             refuse_long(checked.windowing, spec.place, prepared.max_window_us)
         assert spec.sink is not None
-        owner = {str(s.sink.path): n for n, s in prepared.specs.items() if s.sink and s.sink.path}
-        if spec.sink.path in owner and owner[spec.sink.path] != spec.name:
-            raise ConfigError(
-                spec.place,
-                f"sink {spec.sink.path!r} is already that of query {owner[spec.sink.path]!r}",
-                "give each query a sink of its own",
-            )
+        others = [s for name, s in prepared.specs.items() if name != spec.name]
+        refuse_overlaps(
+            [*others, spec], prepared.streams.values(), prepared.folder, run.rundir.root
+        )
         sink = make_sink(
             spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place
         )

@@ -98,7 +98,7 @@ class Run:
             raise ConfigError("run", found, "give at least one worker, and 0 or more express ones")
         self.prepared = prepared
         # Refused before locking.
-        self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
+        self.sinks = prepared.sinks(run_dir, limits.job_timeout_s)
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.events = EventLog(self.rundir.root)
         self.limits = limits

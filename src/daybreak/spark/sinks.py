@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.errors import suggestion
+from daybreak.model.overlaps import STAGING
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.durable import (
     file_name,
@@ -130,7 +131,7 @@ class FileSink(_Staging):
     exactly_once = True
 
     def __init__(self, query: str, path: Path, extension: str, write: Writer) -> None:
-        super().__init__(query, path / "_staging", extension, write)
+        super().__init__(query, path / STAGING, extension, write)
         self.path = path
 
     def deliver(self, file: CommittedFile) -> bool:
