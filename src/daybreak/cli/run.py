@@ -97,6 +97,10 @@ def run(
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(help="Give up the place of this query, which is no longer declared."),
+    ] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
     ] = False,
@@ -112,7 +116,8 @@ def run(
     """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
 
     After a crash, start it again with the same run directory: nothing is lost, nothing comes
-    twice.
+    twice. A query that an earlier start declared and this one does not keeps its place in the
+    streams for a while ([limits] keep_undeclared), unless --forget names it.
 
     Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
@@ -126,8 +131,9 @@ def run(
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or _run_dir(declared)
     started = app.run(
-        policy, run_dir=folder, workers=workers, express=express, reset=reset_query or ()
-    )
+        policy, run_dir=folder, workers=workers, express=express,
+        reset=reset_query or (), forget=forget or (),
+    )  # fmt: skip
     with started as running, ExitStack() as beside:
         if dashboard:
             say = teller("dashboard") if only_json else say_plainly

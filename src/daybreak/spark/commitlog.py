@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -25,7 +25,15 @@ from typing import Any
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.durable import boot_id
-from daybreak.spark.logrows import SCHEMA, CommittedFile, Cursor, CursorMove, SegmentRow, StagedFile
+from daybreak.spark.logrows import (
+    SCHEMA,
+    CommittedFile,
+    Cursor,
+    CursorMove,
+    Declaration,
+    SegmentRow,
+    StagedFile,
+)
 
 #: As SQLite itself does.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -196,25 +204,68 @@ class CommitLog:
         A query that is known with the same fingerprint goes on where it was (False). With
         another one it is refused, unless ``reset`` restarts its cursors.
         """
+        query = Declaration(name, fingerprint, starts, place)
         with self._transaction():
-            known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (name,))
-            streams = {row[0] for row in self._stored_cursors(name)}
-            if known is not None and not reset:
-                if known[0] != fingerprint or streams != set(starts):
-                    raise ConfigError(
-                        place or f"query {name!r}",
-                        "has changed SQL since this run directory was made, and its old results "
-                        "and its place in the streams belong to the old one",
-                        f"give it another name, or restart it with --reset-query {name}",
-                    )
-                return False
-            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))
-            self._db.execute("INSERT INTO queries VALUES (?, ?)", (name, fingerprint))
-            self._db.executemany(
-                "INSERT INTO cursors VALUES (?, ?, ?, ?)",
-                [(name, stream, *start) for stream, start in starts.items()],
+            known = not reset and self._known(query)
+            if not known:
+                self._begin(query)
+        return not known
+
+    def refuse_changed(self, declared: Iterable[Declaration], reset: Container[str] = ()) -> None:
+        """``ConfigError`` if a query is known with another fingerprint; changes nothing."""
+        for query in declared:
+            if query.name not in reset:
+                self._known(query)
+
+    def accept(
+        self,
+        declared: Sequence[Declaration],
+        *,
+        reset: Container[str] = (),
+        forget: Iterable[str] = (),
+        now_ns: int,
+    ) -> None:
+        """Makes the queries of a start known, as ``register_query`` does, all or none of them.
+
+        Queries that are known and no longer declared keep their places, except those to
+        ``forget``.
+        """
+        names = {query.name for query in declared}
+        with self._transaction():
+            self._db.executemany("DELETE FROM queries WHERE name = ?", [(n,) for n in forget])
+            for query in declared:
+                if query.name in reset or not self._known(query):
+                    self._begin(query)
+            self._db.executemany("DELETE FROM undeclared WHERE query = ?", [(n,) for n in names])
+            left = [(name, now_ns) for name in self.queries() if name not in names]
+            self._db.executemany("INSERT OR IGNORE INTO undeclared VALUES (?, ?)", left)
+
+    def undeclared(self) -> dict[str, int]:
+        """Queries that the last start did not declare, and when one first did not."""
+        return dict(self._rows("SELECT query, since_ns FROM undeclared ORDER BY query"))
+
+    def _known(self, query: Declaration) -> bool:
+        """Whether a query has a place already; ``ConfigError`` if that is of another one."""
+        known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (query.name,))
+        if known is None:
+            return False
+        streams = {row[0] for row in self._stored_cursors(query.name)}
+        if known[0] != query.fingerprint or streams != set(query.starts):
+            raise ConfigError(
+                query.place or f"query {query.name!r}",
+                "has changed SQL since this run directory was made, and its old results "
+                "and its place in the streams belong to the old one",
+                f"give it another name, or restart it with --reset-query {query.name}",
             )
         return True
+
+    def _begin(self, query: Declaration) -> None:
+        self._db.execute("DELETE FROM queries WHERE name = ?", (query.name,))
+        self._db.execute("INSERT INTO queries VALUES (?, ?)", (query.name, query.fingerprint))
+        self._db.executemany(
+            "INSERT INTO cursors VALUES (?, ?, ?, ?)",
+            [(query.name, stream, *start) for stream, start in query.starts.items()],
+        )
 
     def queries(self) -> dict[str, str]:
         """Fingerprint by query."""
@@ -251,10 +302,15 @@ class CommitLog:
         found = self._rows("SELECT query, stream, seq, row FROM cursors ORDER BY query, stream")
         return {(query, stream): Cursor(seq, row) for query, stream, seq, row in found}
 
-    def low_water(self, stream: str) -> Cursor | None:
-        """The smallest cursor on a stream: no query needs a row before it. None: no reader."""
+    def low_water(self, stream: str, *, declared: bool = False) -> Cursor | None:
+        """The smallest cursor on a stream: no query needs a row before it. None: no reader.
+
+        ``declared``: of queries that are declared.
+        """
         row = self._row(
-            "SELECT seq, row FROM cursors WHERE stream = ? ORDER BY seq, row LIMIT 1", (stream,)
+            "SELECT seq, row FROM cursors WHERE stream = ? "
+            "AND NOT (? AND query IN (SELECT query FROM undeclared)) ORDER BY seq, row LIMIT 1",
+            (stream, declared),
         )
         return None if row is None else Cursor(*row)
 

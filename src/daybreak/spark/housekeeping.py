@@ -159,8 +159,12 @@ class Housekeeping:
     def _make_room(self, loop: Loop) -> None:
         self._looked_s = time.monotonic()
         run, most = self._run, self._run.limits.log_max_bytes
+        run.undeclared.expire(time.monotonic_ns())
         self.remove_passed()
         over = unread_bytes(run) - most
+        if over > 0:
+            run.undeclared.give_way(over + round((1 - LEAVE) * most))
+            over = unread_bytes(run) - most
         if over > 0:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()

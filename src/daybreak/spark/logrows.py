@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,9 @@ CREATE TABLE IF NOT EXISTS paused (
 CREATE TABLE IF NOT EXISTS declarations (
     query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, text TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS undeclared (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, since_ns INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lost (
     query TEXT NOT NULL, stream TEXT NOT NULL, why TEXT NOT NULL,
     from_seq INTEGER NOT NULL, from_row INTEGER NOT NULL,
@@ -54,6 +58,17 @@ class Cursor(NamedTuple):
 
     seq: int
     row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A query as a start declares it, and where it would begin if it is new."""
+
+    name: str
+    fingerprint: str
+    starts: Mapping[str, Cursor]
+    #: Where it is declared.
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -183,6 +183,11 @@ class Operations:
 
     def drop(self, query: str) -> None:
         """Forgets the query and its place; its results stay. A job under way ends first."""
+        undeclared = self._run.undeclared
+        if query in undeclared.until and not self._known(query):
+            self._ask(lambda _loop: undeclared.forget(query, "dropped"))
+            self._note(what="dropped", subject=query, was="undeclared", value="dropped")
+            return
         box, executor = self._query(query), self._run.executor
 
         def make(loop: Loop) -> Change:
@@ -216,6 +221,12 @@ class Operations:
         """
         if spec.name in self._run.prepared.network.query_index and self._known(spec.name):
             raise ConfigError(spec.place, "is registered already", "drop it first, or rename it")
+        if spec.name in self._run.undeclared.until:
+            raise ConfigError(
+                spec.place,
+                "has a place in the streams from an earlier start that declared it",
+                "declare it in the pipeline to continue there, drop it first, or rename it",
+            )
         runnable = self.prepare(spec)
         verdict = admit(self._run, runnable, spec.cls)
         if dry:

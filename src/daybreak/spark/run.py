@@ -41,6 +41,7 @@ from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_json
+from daybreak.spark.durable import file_name, rows_kept
 from daybreak.spark.events import Hooks
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
@@ -48,7 +49,7 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.logrows import Cursor
+from daybreak.spark.logrows import Cursor, Declaration
 from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.prepared import Prepared
@@ -61,6 +62,12 @@ from daybreak.spark.sinks import MemorySink
 from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
+from daybreak.spark.undeclared import (
+    Undeclared,
+    announce_forgotten,
+    left_ns,
+    refuse_unknown,
+)
 from daybreak.spark.windows.inbox import Tick, replayed
 from daybreak.spark.windows.keeper import TimeKeeper
 from daybreak.spark.windows.panes import pane_stream
@@ -85,12 +92,15 @@ class Run:
         express: int = 0,
         seed: int = 1,
         reset: tuple[str, ...] = (),
+        forget: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
         shedding: SheddingParams | None = None,
     ) -> None:
         """``express`` workers come on top of the others, for the highest class alone.
 
+        ``reset``: queries that restart at the next segment. ``forget``: queries that are no longer
+        declared and whose places are given up.
         ``rider_bound_s``: how much queries that run along may delay the one asked for.
         """
         if workers < 1 or express < 0:
@@ -113,11 +123,11 @@ class Run:
         #: Whether the executor hears of segments; before, its inboxes are filled from the store.
         self._tells = False
         self.policy = prepared.policy
-        #: Queries of an earlier start that are no longer declared.
-        self.forgotten: list[str] = []
+        #: Queries of earlier starts whose places this start has given up, and why.
+        self.forgotten: dict[str, str] = {}
         self.operations = Operations(self)
         try:
-            self._open(workers, express, seed, reset, rider_bound_s)
+            self._open(workers, express, seed, reset, forget, rider_bound_s)
         except BaseException:
             self._end_threads()
             self.events.close()
@@ -130,6 +140,7 @@ class Run:
         express: int,
         seed: int,
         reset: tuple[str, ...],
+        forget: tuple[str, ...],
         rider_bound_s: float,
     ) -> None:
         self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
@@ -137,14 +148,17 @@ class Run:
             self.dead.count(stream)  # refused now, if they cannot be read, rather than at the end
         self.log = CommitLog(self.rundir.state_db)
         self.store = SegmentStore(self.rundir, self.log)
-        self._recall()
+        refuse_unknown(self.log, self.prepared.checked, forget)
+        self._recall(forget)
         prepared = self.prepared
         self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.monotonic_ns())
         views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
         for view in views:
             view.bind(self.store, self._on_segment, self._on_tick)
+        self._refuse(reset)
+        # Up to here nothing has changed: a start that is refused costs nothing.
         self.recovered = recover(self.log, self.sinks)
-        self._register(reset)
+        self._accept(reset, forget)
         for view in views:
             closed = self.log.cursors().get((view.query, CLOSED))
             if closed is not None:
@@ -200,13 +214,18 @@ class Run:
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
 
-    def _recall(self) -> None:
+    def _recall(self, forget: tuple[str, ...]) -> None:
         """Queries that were registered while an earlier run went on are there again."""
         for name, text in self.log.declarations().items():
-            if name in self.prepared.checked:
-                continue  # the pipeline declares it by now
-            spec = from_json(_read_declaration(name, text))
-            runnable = self.operations.prepare(spec)
+            if name in self.prepared.checked or name in forget:
+                continue  # the pipeline declares it by now, or nobody wants it any more
+            try:
+                spec = from_json(_read_declaration(name, text))
+                runnable = self.operations.prepare(spec)
+            except ConfigError as error:
+                remedy = f"{error.remedy}; or give up the query, which was registered while an "
+                remedy += f"earlier run was under way, with --forget {name}"
+                raise ConfigError(error.place, error.finding, remedy) from error
             reads = runnable.checked.reads
             network = self.prepared.network.with_query(
                 *one_box(spec, reads), [Stream(name=s) for s in reads]
@@ -248,27 +267,47 @@ class Run:
                 "delivery-failed", said(failure), level=logging.WARNING, query=name, next="retrying"
             )
             self.executor.hold(index[name], self._loop)
-        for name in self.log.paused():
+        for name in self.log.paused() & index.keys():
             self.executor.standings[index[name]].state = "paused"
             self.executor.hold(index[name], self._loop)
 
-    def _register(self, reset: tuple[str, ...]) -> None:
+    def _refuse(self, reset: tuple[str, ...]) -> None:
+        """``ConfigError`` if this run directory cannot continue with these queries."""
         for name in reset:
             if name not in self.prepared.checked:
                 remedy = suggestion(name, self.prepared.checked)
                 raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
-        for name in self.log.queries():
-            if name not in self.prepared.checked:
-                self.log.drop_query(name)  # its place would keep every segment for ever
-                self.forgotten.append(name)
+        self.log.refuse_changed(self._declarations(), reset)
         for name, checked in self.prepared.checked.items():
-            self.log.register_query(
+            if checked.windowing is not None:
+                rows_kept(self.rundir.root / "late" / file_name(name))
+
+    def _accept(self, reset: tuple[str, ...], forget: tuple[str, ...]) -> None:
+        """Gives queries their places, and decides which of those that were left out keep theirs."""
+        now_ns, keep = time.time_ns(), self.limits.keep_undeclared
+        left = left_ns(self.log, self.prepared.checked, self.limits.keep_undeclared_ns, now_ns)
+        expired = {name: f"not declared for {keep}" for name, ns in left.items() if ns <= 0}
+        self.forgotten = {**expired, **dict.fromkeys(forget, "--forget")}
+        cursors = self.log.cursors()
+        self.log.accept(self._declarations(), reset=reset, forget=self.forgotten, now_ns=now_ns)
+        self.undeclared = Undeclared(
+            self.log, self.store, self.say, self.prepared.streams,
+            {name: ns for name, ns in left.items() if name not in self.forgotten},
+            now_ns, time.monotonic_ns(),
+        )  # fmt: skip
+        self.undeclared.remove_passed(s for name, s in cursors if name in self.forgotten)
+
+    def _declarations(self) -> list[Declaration]:
+        prepared = self.prepared
+        return [
+            Declaration(
                 name,
-                self.prepared.fingerprints[name],
+                prepared.fingerprints[name],
                 self.starts(checked, self.store.end),
-                reset=name in reset,
-                place=self.prepared.specs[name].place,
+                prepared.specs[name].place,
             )
+            for name, checked in prepared.checked.items()
+        ]
 
     def _runnable(self, name: str) -> Runnable:
         prepared = self.prepared
@@ -385,9 +424,9 @@ class Run:
                 "result-missing", message, level=logging.ERROR, query=file.query,
                 rows=file.rows, job=file.job, path=str(file.path),
             )  # fmt: skip
-        for name in self.forgotten:
-            message = "is no longer declared: its place in the streams is forgotten"
-            self.say("forgotten", message, level=logging.WARNING, query=name)
+        for name, why in self.forgotten.items():
+            announce_forgotten(self.say, name, why)
+        self.undeclared.announce()
 
     # What a user does
 
