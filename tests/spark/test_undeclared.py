@@ -23,7 +23,7 @@ from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor, CursorMove, Declaration
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.undeclared import Undeclared, left_ns, refuse_unknown
+from daybreak.spark.undeclared import Undeclared, refuse_unknown, time_left_ns
 from daybreak.spark.windows.runner import CLOSED
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ def test_only_queries_that_are_left_out_can_be_forgotten(store: SegmentStore) ->
 def test_time_that_is_left_counts_from_the_first_start_that_missed_it(store: SegmentStore) -> None:
     log = log_of(store)
     log.accept(declared("q", "j"), now_ns=0)
-    assert left_ns(log, {"q"}, keep_ns=10, now_ns=100) == {"j": 10}
+    assert time_left_ns(log, {"q"}, keep_ns=10, now_ns=100) == {"j": 10}
     log.accept(declared("q"), now_ns=100)
-    assert left_ns(log, {"q"}, keep_ns=10, now_ns=104) == {"j": 6}
-    assert left_ns(log, {"q"}, keep_ns=10, now_ns=50) == {"j": 10}, "a clock that was set back"
-    assert left_ns(log, {"q"}, keep_ns=10, now_ns=200)["j"] < 0
-    assert left_ns(log, {"q", "j"}, keep_ns=10, now_ns=200) == {}
+    assert time_left_ns(log, {"q"}, keep_ns=10, now_ns=104) == {"j": 6}
+    assert time_left_ns(log, {"q"}, keep_ns=10, now_ns=50) == {"j": 10}, "a clock that was set back"
+    assert time_left_ns(log, {"q"}, keep_ns=10, now_ns=200)["j"] < 0
+    assert time_left_ns(log, {"q", "j"}, keep_ns=10, now_ns=200) == {}
 
 
 def fill(store: SegmentStore, stream: str, segments: int) -> int:
@@ -146,7 +146,7 @@ def test_what_is_kept_too_long_is_forgotten_while_it_runs(store: SegmentStore) -
     undeclared = kept(store, heard, j=60 * S_NS)
     assert undeclared.until == {"j": "1970-01-01T00:01:00+00:00"}
     undeclared.announce()
-    assert undeclared.lows() == {"gone": START}
+    assert undeclared.held_bytes() == 4 * each
     undeclared.expire(1000 + 60 * S_NS - 1)
     assert store.held_bytes() == 4 * each, "what waits for it stays"
     undeclared.expire(1000 + 60 * S_NS)
@@ -155,8 +155,8 @@ def test_what_is_kept_too_long_is_forgotten_while_it_runs(store: SegmentStore) -
         ("forgotten", "j"),
     ]
     assert log.queries() == {"q": "1"}
-    assert undeclared.lows() == {}
     assert undeclared.until == {}
+    assert undeclared.held_bytes() == 0
     assert store.held_bytes() == each, "also of a stream that nobody declares; the newest stays"
 
 
@@ -169,8 +169,10 @@ def test_a_full_log_takes_what_undeclared_queries_alone_hold(store: SegmentStore
     log.accept(declared("q"), now_ns=0)
     undeclared = kept(store, heard, j=S_NS, k=S_NS)
 
+    assert undeclared.held_bytes() == 6 * each, "what q needs too is not theirs to free"
     undeclared.give_way(round(2.5 * each))
-    assert undeclared.lows() == {"r": Cursor(3, 0)}, "three segments are the least that is enough"
+    assert log.low_water("r") == Cursor(3, 0), "three segments are the least that is enough"
+    assert undeclared.held_bytes() == 3 * each
     assert log.losses() == {"j": {"full": 30}, "k": {"full": 15}}
     undeclared.give_way(100 * each)
     assert log.cursors() == {
@@ -184,6 +186,7 @@ def test_a_full_log_takes_what_undeclared_queries_alone_hold(store: SegmentStore
         ("gave-up", "k"),
     }
     assert log.low_water("r") == Cursor(6, 0)
+    assert undeclared.held_bytes() == 0, "so they never block the sources"
     undeclared.give_way(100 * each)
     assert len(heard.events) == 4, "nothing is left to give"
 

@@ -77,6 +77,7 @@ def drop(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:
     """Forgets a query and its place in the streams; what it has delivered stays.
 
     A query that the pipeline file declares comes back with the next start: remove it there too.
+    Also gives up the place of a query that the pipeline no longer declares.
 
     Example: daybreak drop runs/wildfire archive
     """

@@ -80,8 +80,6 @@ class CommitLog:
         for column in SegmentRow.__dataclass_fields__:
             if column not in known:  # a log that was made before event time
                 self._db.execute(f"ALTER TABLE segments ADD COLUMN {column} INTEGER")
-        if "place" not in {row[1] for row in self._rows("PRAGMA table_info(files)")}:
-            self._db.execute("ALTER TABLE files ADD COLUMN place TEXT NOT NULL DEFAULT 'staged'")
         with self._transaction():
             if self._row("SELECT id FROM meta") is None:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
@@ -388,8 +386,8 @@ class CommitLog:
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
         found = self._rows(
-            "SELECT id, job, query, path, rows, content, place FROM files "
-            "WHERE NOT delivered ORDER BY id"
+            "SELECT id, job, query, path, rows, content, ifnull(place, 'staged') FROM files "
+            "LEFT JOIN places ON file = id WHERE NOT delivered ORDER BY id"
         )
         return [
             CommittedFile(i, job, q, Path(p), n, content, place)
@@ -402,16 +400,14 @@ class CommitLog:
         A crash of the process does not lose the note; a crash of the machine may.
         """
         with self._unsynced():
-            self._db.executemany(
-                "UPDATE files SET place = 'moved' WHERE id = ?", [(i,) for i in ids]
-            )
+            self._place(ids, "moved")
 
     def lose(self, why: str, files: Iterable[CommittedFile]) -> None:
         """Records the rows of committed files as lost: they cannot be delivered any more."""
         with self._transaction():
             for file in files:
                 self._count_lost(file.query, why, file.rows)
-                self._db.execute("UPDATE files SET delivered = 1 WHERE id = ?", (file.id,))
+                self._done([file.id])
 
     def recovered(self, untouched: Iterable[CommittedFile]) -> None:
         """After a crash of the machine, all files but these have been seen to.
@@ -420,17 +416,24 @@ class CommitLog:
         """
         with self._transaction():
             if self.rebooted:
-                self._db.executemany(
-                    "UPDATE files SET place = 'unsure' WHERE id = ?", [(f.id,) for f in untouched]
-                )
+                self._place((file.id for file in untouched), "unsure")
             self._db.execute("UPDATE meta SET boot = ?", (self._boot,))
 
     def mark_delivered(self, ids: Iterable[int]) -> None:
         """The files are durable at their places: their content is needed no more."""
         with self._transaction():
-            self._db.executemany(
-                "UPDATE files SET delivered = 1, content = NULL WHERE id = ?", [(i,) for i in ids]
-            )
+            self._done(ids)
+
+    def _done(self, ids: Iterable[int]) -> None:
+        rows = [(i,) for i in ids]
+        done = "UPDATE files SET delivered = 1, content = NULL WHERE id = ?"
+        self._db.executemany(done, rows)
+        self._db.executemany("DELETE FROM places WHERE file = ?", rows)
+
+    def _place(self, ids: Iterable[int], place: str) -> None:
+        # A table of its own: the row of a file may hold much content, and would be written again.
+        rows = [(i, place) for i in ids]
+        self._db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", rows)
 
     def prune(self, before_ns: int) -> None:
         """Drops the record of older commits, once all of their files are delivered."""

@@ -83,8 +83,6 @@ def lagging(run: Run) -> dict[str, Cursor]:
         for stream in query.checked.reads:
             at = run.cursors[query.name, stream]
             lows[stream] = min(at, lows.get(stream, at))
-    for stream, at in run.undeclared.lows().items():
-        lows[stream] = min(at, lows.get(stream, at))
     return lows
 
 
@@ -100,7 +98,9 @@ def unread(run: Run) -> dict[str, list[Segment]]:
 
 
 def unread_bytes(run: Run) -> int:
-    return sum(s.bytes for segments in unread(run).values() for s in segments)
+    """What lagging queries have not read, and what is kept for undeclared ones alone."""
+    lag = sum(s.bytes for segments in unread(run).values() for s in segments)
+    return lag + run.undeclared.held_bytes()
 
 
 def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:

@@ -65,8 +65,8 @@ from daybreak.spark.standing import said
 from daybreak.spark.undeclared import (
     Undeclared,
     announce_forgotten,
-    left_ns,
     refuse_unknown,
+    time_left_ns,
 )
 from daybreak.spark.windows.inbox import Tick, replayed
 from daybreak.spark.windows.keeper import TimeKeeper
@@ -223,8 +223,7 @@ class Run:
                 spec = from_json(_read_declaration(name, text))
                 runnable = self.operations.prepare(spec)
             except ConfigError as error:
-                remedy = f"{error.remedy}; or give up the query, which was registered while an "
-                remedy += f"earlier run was under way, with --forget {name}"
+                remedy = f"{error.remedy}; it was registered at run time: --forget {name} drops it"
                 raise ConfigError(error.place, error.finding, remedy) from error
             reads = runnable.checked.reads
             network = self.prepared.network.with_query(
@@ -285,7 +284,7 @@ class Run:
     def _accept(self, reset: tuple[str, ...], forget: tuple[str, ...]) -> None:
         """Gives queries their places, and decides which of those that were left out keep theirs."""
         now_ns, keep = time.time_ns(), self.limits.keep_undeclared
-        left = left_ns(self.log, self.prepared.checked, self.limits.keep_undeclared_ns, now_ns)
+        left = time_left_ns(self.log, self.prepared.checked, self.limits.keep_undeclared_ns, now_ns)
         expired = {name: f"not declared for {keep}" for name, ns in left.items() if ns <= 0}
         self.forgotten = {**expired, **dict.fromkeys(forget, "--forget")}
         cursors = self.log.cursors()

@@ -23,6 +23,9 @@ from daybreak.spark.logspace import FULL, cuts, rows_before
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.runner import CLOSED
 
+#: The last instant that has a date.
+LAST_S = 253_402_300_799
+
 
 class Undeclared:
     """What is kept for queries that nobody declares. Used by the loop's thread, and before it."""
@@ -49,7 +52,7 @@ class Undeclared:
         self._until_ns = {name: monotonic_ns + left for name, left in left_ns.items()}
         #: Until when each is kept, for people.
         self.until = {
-            name: datetime.fromtimestamp((now_ns + left) // 10**9, UTC).isoformat()
+            name: datetime.fromtimestamp(min((now_ns + left) // 10**9, LAST_S), UTC).isoformat()
             for name, left in left_ns.items()
         }
         self._cursors: dict[str, dict[str, Cursor]] = {name: {} for name in left_ns}
@@ -66,13 +69,9 @@ class Undeclared:
             )
             self._say("undeclared", message, level=logging.WARNING, query=name, until=until)
 
-    def lows(self) -> dict[str, Cursor]:
-        """Up to where all of them have read, by stream."""
-        lows: dict[str, Cursor] = {}
-        for cursors in self._cursors.values():
-            for stream, at in cursors.items():
-                lows[stream] = min(at, lows.get(stream, at))
-        return lows
+    def held_bytes(self) -> int:
+        """What only they still need."""
+        return sum(s.bytes for segments in self._held().values() for s in segments)
 
     def expire(self, monotonic_ns: int) -> None:
         """Forgets those that have been kept long enough."""
@@ -89,7 +88,7 @@ class Undeclared:
 
     def give_way(self, to_free_bytes: int) -> None:
         """Frees as much of the log as they alone hold, oldest segments first."""
-        held = {stream: self._held(stream, low) for stream, low in self.lows().items()}
+        held = self._held()
         cut = cuts((s for segments in held.values() for s in segments), to_free_bytes)
         for name, cursors in list(self._cursors.items()):
             behind = {s: at for s, at in cursors.items() if s in cut and at < cut[s]}
@@ -99,10 +98,21 @@ class Undeclared:
                 self._skip(name, behind, cut, held)
         self.remove_passed(cut)
 
-    def _held(self, stream: str, low: Cursor) -> list[Segment]:
-        """Segments that they have not read and all others have."""
-        read = self._log.low_water(stream, declared=True) or self._store.end(stream)
-        return [s for s in self._store.segments(stream) if low.seq <= s.seq < read.seq]
+    def _held(self) -> dict[str, list[Segment]]:
+        """Segments that they have not read and nobody else needs, by stream.
+
+        They could not free others, which open windows may hold.
+        """
+        lows: dict[str, Cursor] = {}
+        for cursors in self._cursors.values():
+            for stream, at in cursors.items():
+                lows[stream] = min(at, lows.get(stream, at))
+        held: dict[str, list[Segment]] = {}
+        for stream, low in lows.items():
+            needed = self._log.low_water(stream, declared=True) or self._store.end(stream)
+            kept = self._store.segments(stream)
+            held[stream] = [s for s in kept if low.seq <= s.seq < needed.seq]
+        return held
 
     def _skip(
         self,
@@ -140,7 +150,9 @@ def refuse_unknown(log: CommitLog, declared: Container[str], forget: Iterable[st
             raise ConfigError("--forget", f"unknown query {name!r}", suggestion(name, left_out))
 
 
-def left_ns(log: CommitLog, declared: Container[str], keep_ns: int, now_ns: int) -> dict[str, int]:
+def time_left_ns(
+    log: CommitLog, declared: Container[str], keep_ns: int, now_ns: int
+) -> dict[str, int]:
     """For how long each query that is not declared is kept; nothing or less: no longer."""
     since_ns = log.undeclared()
     return {
