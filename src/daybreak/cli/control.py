@@ -44,7 +44,8 @@ def queries(run: RunDir, as_json: AsJson = False) -> None:
         )  # fmt: skip
     to.print(table(rows))
     for name, until in found["undeclared"].items():
-        to.print(f"query {name} is not declared; its place is kept until {until}", highlight=False)
+        line = f"query {name} is not declared; its place is kept until {until}"
+        to.print(line, highlight=False, markup=False)
 
 
 def pause(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:

@@ -117,7 +117,7 @@ def run(
 
     After a crash, start it again with the same run directory: nothing is lost, nothing comes
     twice. A query that an earlier start declared and this one does not keeps its place in the
-    streams for a while ([limits] keep_undeclared), unless --forget names it.
+    streams for keep_undeclared (a limit of the pipeline, 7 days), unless --forget names it.
 
     Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
