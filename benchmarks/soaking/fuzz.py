@@ -263,9 +263,10 @@ def work(folder: Path) -> None:
     from daybreak.runtime.inbox import Inbox
     from daybreak.spark.commitlog import CommitLog
     from daybreak.spark.logrows import CursorMove
+    from daybreak.spark.recovery import recover
     from daybreak.spark.rundir import RunDirectory
     from daybreak.spark.segments import SegmentStore
-    from daybreak.spark.sinks import make_sink, recover
+    from daybreak.spark.sinks import make_sink
 
     with RunDirectory.open(folder / "run", "p") as rundir:
         log = CommitLog(rundir.state_db)

@@ -25,14 +25,14 @@ STAGES = {
     "settle": ("daybreak.spark.commitlog", "CommitLog", "mark_delivered"),
     "remove segments": ("daybreak.spark.commitlog", "CommitLog", "forget_segments"),
     "recover": ("daybreak.spark.run", "", "recover"),
-    "register": ("daybreak.spark.commitlog", "CommitLog", "register_query"),
+    "register": ("daybreak.spark.commitlog", "CommitLog", "accept"),
     "write record": ("daybreak.runtime.parts", "Parts", "write"),
     "prune": ("daybreak.spark.commitlog", "CommitLog", "prune"),
 }
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
 #: Stages that come seldom in a life, and how often they are sure to.
-RARE = {"recover": 1, "write record": 1, "prune": 1, "register": 5}
+RARE = {"recover": 1, "write record": 1, "prune": 1, "register": 1}
 
 
 def die() -> None:

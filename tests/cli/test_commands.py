@@ -108,3 +108,21 @@ def test_importing_daybreak_needs_no_pyspark_and_no_java(tmp_path: Path) -> None
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_check_refuses_sinks_that_overlap(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "p.toml").write_text(
+        """
+        [streams.readings]
+        format = "json"
+        path = "in"
+        schema = "t INT"
+        [queries.q]
+        sql = "SELECT t FROM readings"
+        sink = { format = "json", path = "out/../in" }
+        """
+    )
+    done = daybreak("check", "p.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is already the source of stream 'readings'" in done.stderr.replace("\n", " ")

@@ -37,6 +37,18 @@ def test_a_query_is_admitted_up_to_the_limit() -> None:
     assert json.loads(json.dumps(large.as_json()))["longer"]["low"] is None
 
 
+def test_express_workers_are_room_for_the_highest_class_alone() -> None:
+    """Two workers and an express one: 2.4 threads' worth of work fits if 0.5 of it is urgent."""
+    asked = {"high": 0.5, "low": 1.6}
+    workers = {"workers": 2, "express": 1}
+    fits = judge(PRIORITIES, asked, "low", 0.3, limit=0.98, urgent=("high",), **workers)
+    assert fits.admitted
+    assert fits.after == pytest.approx(2.4 / 2.5)
+    assert judge(PRIORITIES, asked, "high", 0.3, limit=0.98, urgent=("high",), **workers).admitted
+    lower = judge(PRIORITIES, {"low": 2.1}, "low", 0.3, limit=0.98, urgent=("high",), **workers)
+    assert not lower.admitted, "the express worker does not help the lower class"
+
+
 loads = st.dictionaries(st.sampled_from("abc"), st.floats(0, 2), max_size=3)
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from tests.simulation.recording import jobs, model, record
 
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.runtime.express import Express
+from daybreak.runtime.express import Express, usable_threads
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.overload import overload
+from daybreak.runtime.report import Backlog
 from daybreak.runtime.state import SystemState
 from daybreak.simulation.jobs import NEVER, JobExecutor
+from daybreak.simulation.recorded import Record
 from daybreak.simulation.replay import Replay
+from daybreak.simulation.whatif import Outcome
 
 ON_SPARK = [name for name, p in all_policies().items() if p.on_spark]
 
@@ -153,3 +159,34 @@ def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str)
     assert not any(state.running)
     asked = sum(len(d.boxes) * d.item.tuples for d in replay.deliveries)
     assert sum(state.tuples_in) == asked
+
+
+def test_express_workers_are_kept_busy_by_the_highest_class_alone() -> None:
+    assert usable_threads(2, 1, urgent=0.0) == 2.0
+    assert usable_threads(2, 1, urgent=0.25) == 2.25
+    assert usable_threads(2, 1, urgent=5.0) == 3.0
+
+
+def test_shares_of_time_count_express_workers(tmp_path: Path) -> None:
+    """Three threads that are busy all the time are busy to 100 %, not to 150 %."""
+    saturated = replace(
+        model(workers=2, express=1, rate_per_s=400.0), end_ns=2 * 10**9, drained=False
+    )
+    report = record(saturated, make_policy_with("fcfs"), tmp_path)
+    outcome = Outcome("replayed", True, report, {})
+    assert report.threads == 3
+    assert 2 / 3 < outcome.busy <= 1.0
+    stretch = Record.load(tmp_path).stretch(10**9, 2 * 10**9)
+    assert stretch.spent.total_ns == 4 * 10**9, "and the scheduler's own thread"
+
+
+def test_overload_is_judged_by_all_threads() -> None:
+    """2.5 threads' worth of work is no overload for two workers and an express one."""
+    network = state_of("h").network
+    for express, state in ((1, "fine"), (0, "capacity")):
+        report = Monitor(network).report(SystemState(network, 2), 10**10, 3, {"express": express})
+        offered = np.array([0.0, 2.5e10])
+        samples = Backlog(
+            np.array([0, 10**10]), np.zeros((2, 3), np.int64), offered, offered, np.zeros(2)
+        )
+        assert set(overload(replace(report, backlog=samples)).states) == {state}

@@ -124,6 +124,21 @@ def test_a_backlog_alone_is_no_overload() -> None:
     assert shedder.review(1.0, {0: 200}, [101]) != {}
 
 
+@pytest.mark.parametrize(("busy", "sheds"), [("urgent", False), ("later", True)])
+def test_express_workers_are_room_for_the_highest_class_alone(busy: str, sheds: bool) -> None:
+    """1.5 threads' worth of work of one class, for a worker and an express one."""
+    network = Network(
+        streams=[Stream(name="s")],
+        boxes=[Box(name=n, inputs=("s",), cost_ns=10_000_000) for n in ("urgent", "later")],
+        queries=[Query(name=n, output=n, cls=n) for n in ("urgent", "later")],
+        classes=[QueryClass(name="urgent", priority=60), QueryClass(name="later", priority=10)],
+    )
+    box = network.query_index[busy]
+    shedder = Shedder(SystemState(network, 1, express=1), SheddingParams())
+    waiting = [1000 if b == box else 0 for b in range(2)]
+    assert set(shedder.review(1.0, {box: 150}, waiting)) == ({box} if sheds else set())
+
+
 @pytest.mark.parametrize(
     "params",
     [

@@ -25,9 +25,10 @@ from daybreak.runtime.inbox import Inbox
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
 from daybreak.spark.logrows import Cursor, CursorMove
+from daybreak.spark.recovery import recover, settle
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import Sink, make_sink, recover, settle
+from daybreak.spark.sinks import Sink, make_sink
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}

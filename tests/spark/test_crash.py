@@ -16,9 +16,9 @@ from tests.spark.ranges import read
 
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor
+from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import recover
 from daybreak.spark.tables import ARRIVAL
 
 WORKER = Path(__file__).with_name("crash_worker.py")

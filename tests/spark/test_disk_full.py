@@ -77,7 +77,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
             run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr("daybreak.spark.sinks.sync_files", sync_many)
+    monkeypatch.setattr("daybreak.spark.recovery.sync_files", sync_many)
     monkeypatch.setattr(run.log, "commit", counted)
     monkeypatch.setattr(run.log, "forget_segments", forgetting)
     thread = threading.Thread(target=spells)

@@ -365,6 +365,11 @@ def test_other_mistakes_are_refused_before_anything_starts(
     app = declare(spark)
     app.query("nowhere", cls="low", sql="SELECT * FROM readings", sink={"format": "parquet"})
     refused(app, "path is missing")
+    for inside, finding in (("run/out", "lies in the run directory"), (".", "holds the run")):
+        app = declare(spark)
+        sink = {"format": "json", "path": str(tmp_path / inside)}
+        app.query("inside", cls="low", sql="SELECT * FROM readings", sink=sink)
+        refused(app, finding)
     app = declare(spark)
     app.stream("more", format="json", schema="a INT", path=str(tmp_path / "missing"))
     refused(app, "does not exist")

@@ -16,6 +16,7 @@ import pytest
 from daybreak.cli.main import main
 from daybreak.model import Arrivals, ConfigError
 from daybreak.model.limits import Limits
+from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import all_policies
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
@@ -103,6 +104,10 @@ def feed(run: Run, source: Path, first: int, last: int) -> None:
     run.drain()
 
 
+def files(path: Path) -> SinkSpec:
+    return SinkSpec(format="json", path=str(path))
+
+
 def test_queries_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     folder, source = tmp_path / "run", tmp_path / "in"
     odd = "SELECT reading FROM readings WHERE reading % 2 = 1"
@@ -120,6 +125,15 @@ def test_queries_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) 
             run.pause("b")
         with pytest.raises(ConfigError, match="is registered already"):
             run.register("late", odd, cls="high")
+        run.register("filed", odd, cls="low", sink=files(tmp_path / "out"))
+        for path, finding in (
+            (tmp_path / "out/_staging", "is named _staging"),
+            (tmp_path / "in/../out/deep", "lies in that of query 'filed'"),
+            (source / "out", "lies in the source of stream 'readings'"),
+            (folder / "out", "lies in the run directory"),
+        ):
+            with pytest.raises(ConfigError, match=finding):
+                run.register("overlaps", odd, cls="low", sink=files(path))
         run.resume("c")
         run.drain()
         assert readings(run, "c") == list(range(200))

@@ -24,6 +24,7 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import CommittedFile
+from daybreak.spark.recovery import ResultMissing, bring, recover
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import (
     CallbackSink,
@@ -32,7 +33,6 @@ from daybreak.spark.sinks import (
     Sink,
     SinkTimeout,
     make_sink,
-    recover,
 )
 from daybreak.spark.texts import write_csv, write_json_lines
 
@@ -269,12 +269,111 @@ def test_a_file_taken_by_a_reader_is_not_delivered_again(tmp_path: Path) -> None
     sink = make(tmp_path, "parquet")
     file = commit(log, sink)
     sink.deliver(file)
+    log.note_moved([file.id])
     visible(tmp_path)[0].unlink()
     log.close()
     again = CommitLog(tmp_path / "state.db", boot="first")
     assert [f.id for f in recover(again, {"fire": sink}).taken] == [file.id]
     assert visible(tmp_path) == []
     again.close()
+
+
+def test_what_a_sink_has_taken_is_noted_before_it_is_durable(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, syncing, may_sync = make(tmp_path, "memory"), threading.Event(), threading.Event()
+
+    def slow(_paths: object) -> None:
+        syncing.set()
+        assert may_sync.wait(30)
+
+    monkeypatch.setattr("daybreak.spark.recovery.sync_files", slow)
+    settler = Settler(log, {"fire": sink})
+    files = [commit(log, sink) for _ in range(2)]
+    for file in files:
+        sink.deliver(file)
+        settler.add(file)
+    assert syncing.wait(30)
+    assert [file.place for file in log.undelivered()] == ["moved"] * 2
+    assert settler.held() == {file.id for file in files}, "nobody delivers them again meanwhile"
+    may_sync.set()
+    settler.close()
+    assert settler.held() == frozenset()
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "console", "memory", "python"])
+@pytest.mark.parametrize("tidied", ["the file", "the folder"])
+def test_a_result_whose_staged_file_was_tidied_away_is_restored_from_the_log(
+    tmp_path: Path,
+    format: str,  # noqa: A002
+    tidied: str,
+) -> None:
+    """Committed, not delivered, the process died: no reboot, and somebody cleaned up."""
+    log = CommitLog(tmp_path / "state.db", boot="first")
+    file = commit(log, make(tmp_path, format))
+    log.close()
+    file.path.unlink()
+    if tidied == "the folder":
+        file.path.parent.rmdir()
+
+    again = CommitLog(tmp_path / "state.db", boot="first")
+    got: list[pa.Table] = []
+    spec = SinkSpec(format=format, path="out/fire" if format in READERS else None)
+    sink = make_sink(
+        "fire", spec, tmp_path, tmp_path / "staging", callback=lambda table, _: got.append(table)
+    )
+    outcome = recover(again, {"fire": sink})
+    assert [f.id for f in outcome.delivered] == [file.id]
+    assert (outcome.taken, outcome.missing, again.undelivered()) == ([], [], [])
+    again.close()
+    if format in READERS:
+        got = [READERS[format](tmp_path / "out/fire" / file.path.name)]
+    elif isinstance(sink, MemorySink):
+        got = [table for table in [sink.table()] if table is not None]
+    assert got == [TABLE] or format == "console"
+
+
+def test_a_result_that_is_nowhere_to_be_found_is_recorded_as_lost(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.spark.sinks.SMALL_BYTES", 0)
+    sinks = {"fire": make(tmp_path, "parquet"), "watch": make(tmp_path, "memory", "watch")}
+    gone, kept = [commit(log, sinks[query]) for query in ("fire", "watch")], []
+    kept.append(commit(log, sinks["fire"]))
+    for file in gone:
+        assert file.content is None
+        file.path.unlink()
+        with pytest.raises(ResultMissing, match="its 3 rows are lost"):
+            bring(sinks[file.query], file)
+    outcome = recover(log, sinks)
+    assert (outcome.missing, outcome.taken, outcome.delivered) == (gone, [], kept)
+    assert log.losses() == {"fire": {"missing": 3}, "watch": {"missing": 3}}
+    assert log.undelivered() == []
+    again = recover(log, sinks)
+    assert again.missing == [], "it is reported once"
+
+
+def test_after_a_crash_of_the_machine_a_start_that_fails_leaves_recovery_to_the_next(
+    tmp_path: Path,
+) -> None:
+    log = CommitLog(tmp_path / "state.db", boot="first")
+    sinks = {"fire": make(tmp_path, "parquet"), "gone": make(tmp_path, "json", "gone")}
+    files = [commit(log, sink) for sink in sinks.values()]
+    log.close()
+    for file in files:
+        file.path.write_bytes(b"torn")
+    CommitLog(tmp_path / "state.db", boot="second").close()  # refused, before it recovers
+
+    again = CommitLog(tmp_path / "state.db", boot="second")
+    outcome = recover(again, {"fire": sinks["fire"]})
+    assert (outcome.delivered, outcome.orphaned) == (files[:1], files[1:])
+    assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
+    again.close()
+
+    declared = CommitLog(tmp_path / "state.db", boot="second")  # and it is declared again
+    assert recover(declared, sinks).delivered == files[1:]
+    assert READERS["json"](tmp_path / "out/gone" / files[1].path.name).equals(TABLE)
+    declared.close()
 
 
 def test_large_results_are_durable_files_and_not_in_the_log(
@@ -314,7 +413,7 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     def broken(_paths: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("daybreak.spark.sinks.sync_files", broken)
+    monkeypatch.setattr("daybreak.spark.recovery.sync_files", broken)
     settler.add(file)
     settler.close()
     assert isinstance(settler.failure, OSError)
@@ -331,7 +430,7 @@ def test_a_disk_that_stays_full_does_not_hold_up_the_end(
         tried.set()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("daybreak.spark.sinks.sync_files", full)
+    monkeypatch.setattr("daybreak.spark.recovery.sync_files", full)
     settler = Settler(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)

@@ -43,6 +43,9 @@ def queries(run: RunDir, as_json: AsJson = False) -> None:
             )
         )  # fmt: skip
     to.print(table(rows))
+    for name, until in found["undeclared"].items():
+        line = f"query {name} is not declared; its place is kept until {until}"
+        to.print(line, highlight=False, markup=False)
 
 
 def pause(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:
@@ -75,6 +78,7 @@ def drop(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:
     """Forgets a query and its place in the streams; what it has delivered stays.
 
     A query that the pipeline file declares comes back with the next start: remove it there too.
+    Also gives up the place of a query that the pipeline no longer declares.
 
     Example: daybreak drop runs/wildfire archive
     """

@@ -54,9 +54,10 @@ def check(
 
     Example: daybreak check examples/wildfire.toml
     """
-    app = open_app(Pipeline.read(pipeline), policy, master)
+    declared = Pipeline.read(pipeline)
+    app = open_app(declared, policy, master)
     prepared = app.check(policy)
-    prepared.sinks(Path("staging"))
+    prepared.sinks(_run_dir(declared))
     if as_json:
         print_json(_as_json(prepared))
         return
@@ -96,6 +97,10 @@ def run(
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(help="Give up the place of this query, which is no longer declared."),
+    ] = None,
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
     ] = False,
@@ -111,7 +116,8 @@ def run(
     """Runs a pipeline on Spark until Ctrl-C, and ends in a report.
 
     After a crash, start it again with the same run directory: nothing is lost, nothing comes
-    twice.
+    twice. A query that an earlier start declared and this one does not keeps its place in the
+    streams for keep_undeclared (a limit of the pipeline, 7 days), unless --forget names it.
 
     Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
@@ -123,10 +129,11 @@ def run(
         app = open_app(declared, policy, master)
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
-    folder = run_dir or Path("runs") / declared.name
+    folder = run_dir or _run_dir(declared)
     started = app.run(
-        policy, run_dir=folder, workers=workers, express=express, reset=reset_query or ()
-    )
+        policy, run_dir=folder, workers=workers, express=express,
+        reset=reset_query or (), forget=forget or (),
+    )  # fmt: skip
     with started as running, ExitStack() as beside:
         if dashboard:
             say = teller("dashboard") if only_json else say_plainly
@@ -146,6 +153,11 @@ def run(
     _tell_end(running, folder, as_json=as_json, only_json=only_json)
     if running.failures:
         raise typer.Exit(1)
+
+
+def _run_dir(pipeline: Pipeline) -> Path:
+    """Where a run is kept unless ``--run-dir`` names another place."""
+    return Path("runs") / pipeline.name
 
 
 def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from daybreak.model.durations import duration_us
 from daybreak.model.errors import ConfigError
 
 
@@ -23,13 +24,22 @@ class Limits:
     record_max_bytes: int = 2**28
     #: A query registered while it runs is refused beyond this share of capacity.
     admit_load: float = 0.9
+    #: A query that is no longer declared keeps its place in the streams for so long.
+    keep_undeclared: str = "7 days"
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, str):
+                duration_us(value, "limits", field.name)
+                continue
             least = 0 if field.name == "retries" else None
             if not (value > 0 or value == least):
                 raise ConfigError("limits", f"{field.name} {value}", "give more than 0")
+
+    @property
+    def keep_undeclared_ns(self) -> int:
+        return duration_us(self.keep_undeclared, "limits", "keep_undeclared") * 1000
 
     def wait_ns(self, failures: int) -> int:
         """How long to wait after so many failures in a row."""

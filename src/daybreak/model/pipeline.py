@@ -25,6 +25,7 @@ from daybreak.model.network import (
     Stream,
     chain,
 )
+from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
@@ -100,7 +101,7 @@ class Pipeline:
         root.done()
         if not queries:
             raise root.error("declares no query", "add a [queries.NAME] table")
-        _refuse_shared_sinks(specs)
+        refuse_overlaps(specs, streams, folder)
         try:
             network = Network(
                 streams=[Stream(name=s.name, arrivals=s.arrivals) for s in streams],
@@ -410,18 +411,3 @@ def _streams_read(sql: str, streams: tuple[str, ...]) -> tuple[str, ...]:
     bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
     words = {word.lower() for word in re.findall(r"\w+", bare)}
     return tuple(name for name in streams if name.lower() in words)
-
-
-def _refuse_shared_sinks(specs: list[QuerySpec]) -> None:
-    owner: dict[str, str] = {}
-    for spec in specs:
-        if spec.sink is None or spec.sink.path is None:
-            continue
-        path = str(Path(spec.sink.path))
-        if path in owner:
-            raise ConfigError(
-                spec.place,
-                f"sink {path!r} is already that of query {owner[path]!r}",
-                "give each query a sink of its own",
-            )
-        owner[path] = spec.name

@@ -9,9 +9,11 @@ W0 in proportion to the load of all (Cobham). Policies differ, but none has more
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from daybreak.runtime.express import usable_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,25 @@ class Verdict:
 
 def judge(
     priorities: Mapping[str, float],
-    loads: Mapping[str, float],
+    demand: Mapping[str, float],
     cls: str,
     added: float,
     limit: float,
+    *,
+    workers: int = 1,
+    express: int = 0,
+    urgent: Collection[str] = (),
 ) -> Verdict:
-    """One more query of class ``cls`` that asks for ``added`` of capacity.
+    """One more query of class ``cls`` that would keep ``added`` threads busy.
 
-    ``loads``: what each class asks for now. Refused if all together would ask for more than
-    ``limit``.
+    ``demand``: threads that each class keeps busy now. ``urgent``: the classes that ``express``
+    workers serve; others cannot use them. Refused if all together would ask for more than
+    ``limit`` of the threads.
     """
-    before = {name: loads.get(name, 0.0) for name in priorities}
+    asked = {**demand, cls: demand.get(cls, 0.0) + added}
+    threads = usable_threads(workers, express, sum(asked.get(name, 0.0) for name in urgent))
+    added /= threads
+    before = {name: demand.get(name, 0.0) / threads for name in priorities}
     after = {**before, cls: before[cls] + added}
     old, new = waits(priorities, before), waits(priorities, after)
     total = sum(after.values())

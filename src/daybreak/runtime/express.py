@@ -9,8 +9,23 @@ that were taken along: they run, then they are free again and it is told what th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from daybreak.policies.base import Plan, Step
 from daybreak.runtime.state import SystemState
+
+
+def usable_threads(workers: int, express: int, urgent: float) -> float:
+    """How many threads can be kept busy: express ones only with work of the highest class.
+
+    ``urgent``: seconds of work per second that the highest class asks for.
+    """
+    return workers + min(float(express), urgent)
+
+
+def highest_priority(class_priority: Sequence[float], query_class: Sequence[int]) -> float:
+    """The priority that express workers serve: the highest among classes that have queries."""
+    return max(class_priority[c] for c in set(query_class))
 
 
 class Express:
@@ -29,7 +44,7 @@ class Express:
         if not waiting:
             return None
         priority, of_query = state.class_priority, state.query_class
-        highest = max(priority[c] for c in set(of_query))
+        highest = highest_priority(priority, of_query)
         urgent = [b for b in waiting if priority[of_query[b]] == highest]
         if not urgent:
             return None

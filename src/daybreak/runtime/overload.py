@@ -43,7 +43,8 @@ def overload(report: RunReport, slots: int = SLOTS) -> Overload:
     """Judges a run slot by slot.
 
     A slot is overloaded in capacity if more work came in (dropped or not) than the workers can
-    do in it, or if what such a slot left behind cannot be cleared in it.
+    do in it, or if what such a slot left behind cannot be cleared in it. Express workers count as
+    workers: the samples do not record which class asked for the work.
     """
     samples = report.backlog
     end_ns = int(samples.at_ns[-1]) if len(samples.at_ns) else 0
@@ -55,7 +56,7 @@ def overload(report: RunReport, slots: int = SLOTS) -> Overload:
         np.interp(edges, samples.at_ns, v)
         for v in (samples.done_ns, samples.offered_ns, samples.shed_ns)
     )
-    room = np.diff(edges) * int(report.manifest["workers"])
+    room = np.diff(edges) * report.threads
     came_in = np.diff(offered)
     behind = offered - shed - done
     utility = _utility(report, edges)

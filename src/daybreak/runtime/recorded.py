@@ -53,7 +53,7 @@ def snapshot_of_record(folder: Path) -> Snapshot:
         parameters=dict(about.get("parameters", {})),
         elapsed_s=round(report.duration_s, 3),
         started_s=about.get("started_s"),
-        workers=_threads(report),
+        workers=report.threads,
         decisions=int(about.get("decisions", 0)),
         scheduling_s=round(spent.scheduling_ns / NS_PER_S, 6),
         work_s=round(spent.work_ns / NS_PER_S, 6),
@@ -191,7 +191,7 @@ def _points(report: RunReport) -> tuple[Point, ...]:
     times_s = np.minimum(np.arange(1, slots + 1) * step_s, report.duration_s)
     stale = _stale_over_time(report, times_s)
     spent = report.spent
-    workers_ns = spent.wall_ns * _threads(report)
+    workers_ns = spent.wall_ns * report.threads
     busy = _share(spent.work_ns + spent.call_ns, workers_ns)
     found = []
     for i in range(slots):
@@ -249,12 +249,6 @@ def _pending(report: RunReport, at_s: float) -> list[int]:
     if last < 0:
         return [0] * len(report.classes)
     return [int(n) for n in report.backlog.pending[last]]
-
-
-def _threads(report: RunReport) -> int:
-    """Workers, express ones included."""
-    about = report.manifest
-    return int(about.get("workers", 1)) + int(about.get("express", 0))
 
 
 def _share(part_ns: int, total_ns: int) -> float:

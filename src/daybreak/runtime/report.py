@@ -149,6 +149,13 @@ class RunReport:
     stale: Stale | None = None
 
     @property
+    def threads(self) -> int:
+        """Threads that ran jobs: the policy's workers and the express ones."""
+        about = self.manifest
+        # Records of old name no express workers, and the simulator has none.
+        return max(1, int(about.get("workers", 1)) + int(about.get("express", 0)))
+
+    @property
     def duration_s(self) -> float:
         return self.spent.wall_ns / NS_PER_S
 

@@ -17,18 +17,21 @@ from typing import NamedTuple, Protocol
 from daybreak.model.network import Network
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.express import highest_priority, usable_threads
 
 #: Weight of the newest window in the rates.
 NEWEST = 0.5
 
 
 class Estimates(Protocol):
-    """What the decision is made from; a policy's ``View`` has it all."""
+    """What the decision is made from; ``SystemState`` has it all."""
 
     @property
     def network(self) -> Network: ...
     @property
     def workers(self) -> int: ...
+    @property
+    def express(self) -> int: ...
     @property
     def cost_ns(self) -> Sequence[float]:
         """Work per tuple of each box; 0 where it is not known."""
@@ -154,8 +157,9 @@ class Shedder:
         ahead = work_ahead_ns(view)
         asked = sum([rate * ahead[b] for b, rate in self._rates.items()]) / NS_PER_S
         behind_s = sum([n * work for n, work in zip(backlog, ahead, strict=True)]) / NS_PER_S
-        late_s = behind_s - self._patience_s * view.workers
-        room = params.headroom * view.workers
+        threads = usable_threads(view.workers, view.express, self._urgent(ahead))
+        late_s = behind_s - self._patience_s * threads
+        room = params.headroom * threads
         self.overloaded = asked > room and (self.overloaded or late_s > 0)
         if not self.overloaded:
             return {}
@@ -166,6 +170,17 @@ class Shedder:
         shares = drop_fractions if params.by == "utility" else same_fractions
         dropped = shares(inputs, room, params.keep)
         return {b: share for b, share in zip(boxes, dropped, strict=True) if share > 0}
+
+    def _urgent(self, ahead_ns: Sequence[float]) -> float:
+        """CPU seconds per second that inputs of the highest class ask for."""
+        view = self._view
+        highest = highest_priority(view.class_priority, view.query_class)
+        urgent = {q for q, c in enumerate(view.query_class) if view.class_priority[c] == highest}
+        return sum(
+            rate * ahead_ns[b] / NS_PER_S
+            for b, rate in self._rates.items()
+            if urgent.issuperset(view.network.box_queries[b])
+        )
 
 
 def _patience_s(view: Estimates) -> float:

@@ -101,7 +101,7 @@ class Record:
         span_ns = end_ns - from_ns
         work_ns = sum(j.cost_ns for j in self.jobs if from_ns <= j.committed_ns <= end_ns)
         spent = self.report.spent
-        threads = int(self.report.manifest["workers"]) + 1
+        threads = self.report.threads + 1  # the scheduler has one of its own
         return replace(
             self.report,
             outputs=Outputs(

@@ -50,10 +50,9 @@ class Outcome:
 
     @property
     def busy(self) -> float:
-        """Share of the workers' time in which jobs ran."""
+        """Share of the workers' time in which jobs ran, express workers included."""
         spent = self.report.spent
-        workers = max(1, int(self.report.manifest["workers"]))
-        return spent.work_ns / max(1, spent.wall_ns * workers)
+        return spent.work_ns / max(1, spent.wall_ns * self.report.threads)
 
     def staleness(self, cls: str) -> float:
         """The mean over a class's queries by weight."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.admission import Verdict, judge
+from daybreak.runtime.express import highest_priority
 from daybreak.spark.standing import said
 
 if TYPE_CHECKING:
@@ -35,14 +36,20 @@ def admit(run: Run, runnable: Runnable, cls: str) -> Verdict:
     """Judges a query that is not registered yet."""
     network, state = run.prepared.network, run.state
     priorities = {c.name: state.class_priority[i] for i, c in enumerate(network.classes)}
-    added = added_load(run, runnable, cls)
-    return judge(priorities, class_loads(run), cls, added, run.limits.admit_load)
+    served = [*state.query_class, network.class_index[cls]]
+    highest = highest_priority(state.class_priority, served)
+    demand, added = class_demand(run), added_demand(run, runnable, cls)
+    return judge(
+        priorities, demand, cls, added, run.limits.admit_load,
+        workers=state.workers, express=state.express,
+        urgent={name for name, priority in priorities.items() if priority == highest},
+    )  # fmt: skip
 
 
-def class_loads(run: Run) -> dict[str, float]:
-    """The share of the workers' time that each class asks for at the stated pace."""
+def class_demand(run: Run) -> dict[str, float]:
+    """How many threads each class would keep busy at the stated pace."""
     network, compositor = run.prepared.network, run.executor.compositor
-    loads = {c.name: 0.0 for c in network.classes}
+    demand = {c.name: 0.0 for c in network.classes}
     groups: dict[tuple[str, str, str], int] = {}
     for q, query in enumerate(run.executor.queries):
         if run.executor.standings[q].held:
@@ -55,16 +62,16 @@ def class_loads(run: Run) -> dict[str, float]:
             tuples = sum(_rows_per_pace(run, s) for s in query.checked.reads)
             measured_ns = run.state.cost_ns[q] * tuples if run.state.calls[q] else 0.0
             least_ns = compositor.costs_of(q).solo_ns(0)
-            loads[cls] += _share(run, max(measured_ns, least_ns) if tuples else 0.0)
+            demand[cls] += _threads(max(measured_ns, least_ns) if tuples else 0.0)
     for (cls, kin, stream), members in groups.items():
         tuples, costs = _rows_per_pace(run, stream), compositor.costs(kin)
         if tuples:
             job_ns = costs.solo_ns(tuples) + (members - 1) * costs.margin_ns(tuples)
-            loads[cls] += _share(run, job_ns)
-    return loads
+            demand[cls] += _threads(job_ns)
+    return demand
 
 
-def added_load(run: Run, runnable: Runnable, cls: str) -> float:
+def added_demand(run: Run, runnable: Runnable, cls: str) -> float:
     """What one more query asks for: a margin if it can ride along, else jobs of its own."""
     parts = runnable.checked.parts
     costs = run.executor.compositor.costs(runnable.checked.kin)
@@ -80,16 +87,15 @@ def added_load(run: Run, runnable: Runnable, cls: str) -> float:
         for b, q in enumerate(run.executor.queries)
     )
     if company:
-        return _share(run, costs.margin_ns(tuples))
-    if (
-        parts is not None and parts.source.parsed is None
-    ):  # a filter: what it costs is known well enough
-        return _share(run, costs.solo_ns(tuples))
-    return _share(run, max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
+        return _threads(costs.margin_ns(tuples))
+    if parts is not None and parts.source.parsed is None:  # a filter: its cost is known well enough
+        return _threads(costs.solo_ns(tuples))
+    return _threads(max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
 
 
-def _share(run: Run, job_ns: float) -> float:
-    return job_ns / (PACE_S * 1e9) / run.executor.workers
+def _threads(job_ns: float) -> float:
+    """How many threads a job of this length keeps busy if it runs once per pace."""
+    return job_ns / (PACE_S * 1e9)
 
 
 def _rows_per_pace(run: Run, stream: str) -> int:

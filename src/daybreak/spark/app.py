@@ -240,6 +240,7 @@ class App:
         express: int = 0,
         seed: int = 1,
         reset: Sequence[str] = (),
+        forget: Sequence[str] = (),
         rider_bound_s: float = 0.1,
         limits: Limits | None = None,
         shedding: SheddingParams | None = None,
@@ -248,6 +249,8 @@ class App:
 
         ``workers`` threads submit jobs as the policy says, and ``express`` further ones those of
         the most important class, as soon as it has something to do.
+        ``reset`` names queries that restart at the next segment, ``forget`` queries that are no
+        longer declared and whose places in the streams are given up.
         Filters of one class over one stream run together while that delays the query the policy
         asked for by at most ``rider_bound_s``; 0 lets every query run by itself. ``limits``
         says how far things may go before it gives way; left out: those of the pipeline.
@@ -260,6 +263,7 @@ class App:
             express=express,
             seed=seed,
             reset=tuple(reset),
+            forget=tuple(forget),
             rider_bound_s=rider_bound_s,
             limits=limits or self.limits,
             shedding=shedding or self.shedding,

@@ -39,6 +39,7 @@ def queries(run: Run, _values: Values) -> dict[str, Any]:
         "policy": run.policy.name,
         "classes": {c.name: run.state.class_priority[i] for i, c in enumerate(network.classes)},
         "queries": described(run),
+        "undeclared": dict(run.undeclared.until),
         "streams": streams(run),
         "troubles": run.troubles,
     }

@@ -18,7 +18,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -27,16 +27,19 @@ from typing import Any
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.durable import boot_id
 from daybreak.spark.logmoves import (
+    count_loss,
     forget_losses,
     keep_progress,
     make_moves,
     record_loss,
+    refuse_other_panes,
     stored_cursors,
 )
 from daybreak.spark.logrows import (
     SCHEMA,
     CommittedFile,
     Cursor,
+    Declaration,
     Move,
     Progress,
     SegmentRow,
@@ -95,7 +98,8 @@ class CommitLog:
                 self._db.execute("INSERT INTO meta VALUES (?, 0, ?)", (token_hex(4), boot))
             #: Whether files that were written and not synced may be lost or torn.
             self.rebooted = boot is None or self._row("SELECT boot FROM meta")[0] != boot
-            self._db.execute("UPDATE meta SET run = run + 1, boot = ?", (boot,))
+            self._db.execute("UPDATE meta SET run = run + 1")
+        self._boot = boot
         #: Marks every job of this log, so that another run directory's files are never taken
         #: for ours, even where both deliver to one folder.
         self.id, self.run = self._rows("SELECT id, run FROM meta")[0]
@@ -148,13 +152,8 @@ class CommitLog:
         that a power cut then loses.
         """
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
-        with self._guard:
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            try:
-                with self._transaction():
-                    self._db.execute(_INSERT_SEGMENT, (*values, content))
-            finally:
-                self._db.execute("PRAGMA synchronous = FULL")
+        with self._unsynced():
+            self._db.execute(_INSERT_SEGMENT, (*values, content))
 
     def segment_content(self, segment: SegmentRow) -> bytes:
         """What a segment without a file holds."""
@@ -231,31 +230,76 @@ class CommitLog:
         goes on where it was (False). With another one it is refused, unless ``reset`` restarts
         it: its cursors, progress and partial aggregates are replaced together.
         """
+        query = Declaration(name, fingerprint, starts, progress, place)
         with self._transaction():
-            known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (name,))
-            if known is not None and not reset:
-                if (
-                    known[0] != fingerprint
-                    or stored_cursors(self._db, name).keys() != starts.keys()
-                ):
-                    raise ConfigError(
-                        place or f"query {name!r}",
-                        "has changed SQL since this run directory was made, and its old results "
-                        "and its place in the streams belong to the old one",
-                        f"give it another name, or restart it with --reset-query {name}",
-                    )
-                keep_progress(self._db, name, progress, place)
-                return False
-            self._db.execute("DELETE FROM queries WHERE name = ?", (name,))  # and all it has
-            self._db.execute("INSERT INTO queries VALUES (?, ?)", (name, fingerprint))
-            self._db.executemany(
-                "INSERT INTO cursors VALUES (?, ?, ?, ?)",
-                [(name, stream, *start) for stream, start in starts.items()],
+            known = not reset and self._known(query)
+            if known:
+                keep_progress(self._db, query)
+            else:
+                self._begin(query)
+        return not known
+
+    def refuse_changed(self, declared: Iterable[Declaration], reset: Container[str] = ()) -> None:
+        """``ConfigError`` if a query is known with another fingerprint; changes nothing."""
+        for query in declared:
+            if query.name not in reset and self._known(query):
+                with self._reading():
+                    refuse_other_panes(self._db, query)
+
+    def accept(
+        self,
+        declared: Sequence[Declaration],
+        *,
+        reset: Container[str] = (),
+        forget: Iterable[str] = (),
+        now_ns: int,
+    ) -> None:
+        """Makes the queries of a start known, as ``register_query`` does, all or none of them.
+
+        Queries that are known and no longer declared keep their places, except those to
+        ``forget``.
+        """
+        names = {query.name for query in declared}
+        with self._transaction():
+            self._db.executemany("DELETE FROM queries WHERE name = ?", [(n,) for n in forget])
+            for query in declared:
+                if query.name not in reset and self._known(query):
+                    keep_progress(self._db, query)
+                else:
+                    self._begin(query)
+            self._db.executemany("DELETE FROM undeclared WHERE query = ?", [(n,) for n in names])
+            left = [(name, now_ns) for name in self.queries() if name not in names]
+            self._db.executemany("INSERT OR IGNORE INTO undeclared VALUES (?, ?)", left)
+
+    def undeclared(self) -> dict[str, int]:
+        """Queries that the last start did not declare, and when one first did not."""
+        return dict(self._rows("SELECT query, since_ns FROM undeclared ORDER BY query"))
+
+    def _known(self, query: Declaration) -> bool:
+        """Whether a query has a place already; ``ConfigError`` if that is of another one."""
+        known = self._row("SELECT fingerprint FROM queries WHERE name = ?", (query.name,))
+        if known is None:
+            return False
+        streams = self.places(query.name).keys()
+        if known[0] != query.fingerprint or streams != query.starts.keys():
+            raise ConfigError(
+                query.place or f"query {query.name!r}",
+                "has changed SQL since this run directory was made, and its old results "
+                "and its place in the streams belong to the old one",
+                f"give it another name, or restart it with --reset-query {query.name}",
             )
-            if progress is not None:
-                values = (name, progress.closed_us, progress.panes)
-                self._db.execute("INSERT INTO progress VALUES (?, ?, ?)", values)
         return True
+
+    def _begin(self, query: Declaration) -> None:
+        self._db.execute("DELETE FROM queries WHERE name = ?", (query.name,))  # and all it has
+        self._db.execute("INSERT INTO queries VALUES (?, ?)", (query.name, query.fingerprint))
+        self._db.executemany(
+            "INSERT INTO cursors VALUES (?, ?, ?, ?)",
+            [(query.name, stream, *start) for stream, start in query.starts.items()],
+        )
+        if query.progress is not None:
+            values = (query.name, query.progress.closed_us, query.progress.panes)
+            self._db.execute("INSERT INTO progress VALUES (?, ?, ?)", values)
 
     def queries(self) -> dict[str, str]:
         """Fingerprint by query."""
@@ -315,10 +359,15 @@ class CommitLog:
             raise EngineBug(f"partial {partial} is not in the log")
         return bytes(row[0])
 
-    def low_water(self, stream: str) -> Cursor | None:
-        """The smallest cursor on a stream: no query needs a row before it. None: no reader."""
+    def low_water(self, stream: str, *, declared: bool = False) -> Cursor | None:
+        """The smallest cursor on a stream: no query needs a row before it. None: no reader.
+
+        ``declared``: of queries that are declared.
+        """
         row = self._row(
-            "SELECT seq, row FROM cursors WHERE stream = ? ORDER BY seq, row LIMIT 1", (stream,)
+            "SELECT seq, row FROM cursors WHERE stream = ? "
+            "AND NOT (? AND query IN (SELECT query FROM undeclared)) ORDER BY seq, row LIMIT 1",
+            (stream, declared),
         )
         return None if row is None else Cursor(*row)
 
@@ -387,16 +436,54 @@ class CommitLog:
     def undelivered(self) -> list[CommittedFile]:
         """Committed files that nobody has said to be delivered, in order of commit."""
         found = self._rows(
-            "SELECT id, job, query, path, rows, content FROM files WHERE NOT delivered ORDER BY id"
+            "SELECT id, job, query, path, rows, content, ifnull(place, 'staged') FROM files "
+            "LEFT JOIN places ON file = id WHERE NOT delivered ORDER BY id"
         )
-        return [CommittedFile(i, job, q, Path(p), n, content) for i, job, q, p, n, content in found]
+        return [
+            CommittedFile(i, job, q, Path(p), n, content, place)
+            for i, job, q, p, n, content, place in found
+        ]
+
+    def note_moved(self, ids: Iterable[int]) -> None:
+        """Sinks have taken these files; without waiting for the disk.
+
+        A crash of the process does not lose the note; a crash of the machine may.
+        """
+        with self._unsynced():
+            self._place(ids, "moved")
+
+    def lose(self, why: str, files: Iterable[CommittedFile]) -> None:
+        """Records the rows of committed files as lost: they cannot be delivered any more."""
+        with self._transaction():
+            for file in files:
+                count_loss(self._db, file.query, why, file.rows)
+                self._done([file.id])
+
+    def recovered(self, untouched: Iterable[CommittedFile]) -> None:
+        """After a crash of the machine, all files but these have been seen to.
+
+        Until then a start that fails leaves it to the next one.
+        """
+        with self._transaction():
+            if self.rebooted:
+                self._place((file.id for file in untouched), "unsure")
+            self._db.execute("UPDATE meta SET boot = ?", (self._boot,))
 
     def mark_delivered(self, ids: Iterable[int]) -> None:
         """The files are durable at their places: their content is needed no more."""
         with self._transaction():
-            self._db.executemany(
-                "UPDATE files SET delivered = 1, content = NULL WHERE id = ?", [(i,) for i in ids]
-            )
+            self._done(ids)
+
+    def _done(self, ids: Iterable[int]) -> None:
+        rows = [(i,) for i in ids]
+        done = "UPDATE files SET delivered = 1, content = NULL WHERE id = ?"
+        self._db.executemany(done, rows)
+        self._db.executemany("DELETE FROM places WHERE file = ?", rows)
+
+    def _place(self, ids: Iterable[int], place: str) -> None:
+        # A table of its own: the row of a file may hold much content, and would be written again.
+        rows = [(i, place) for i in ids]
+        self._db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", rows)
 
     def prune(self, before_ns: int) -> None:
         """Drops the record of older commits, once all of their files are delivered."""
@@ -427,6 +514,17 @@ class CommitLog:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _unsynced(self) -> Iterator[None]:
+        """A transaction that does not wait for the disk; the next that does makes it durable."""
+        with self._guard:
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction():
+                    yield
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._reading():

@@ -23,9 +23,10 @@ from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logrows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
+from daybreak.spark.recovery import bring, sweep
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import SHED, Shedding
-from daybreak.spark.sinks import Sink, sweep
+from daybreak.spark.sinks import Sink
 from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import past
 
@@ -87,10 +88,11 @@ def redeliver(
             continue
         name = executor.queries[box].name
         failure: Exception | None = None
+        held = settler.held()  # before the log is asked: what it lists then is settled or held
         try:
             for file in log.undelivered():
-                if file.query == name:
-                    sinks[name].deliver(file)  # nothing happens where it was delivered before
+                if file.query == name and file.id not in held:
+                    bring(sinks[name], file)
                     settler.add(file)
         except Exception as error:
             failure = error
@@ -131,7 +133,9 @@ class Housekeeping:
                 self._make_room(loop)
             if self.shedding is not None:
                 self.shedding.tidy(loop)
-            for tick in self._run.time.silences(time.time_ns()):
+            now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
+            blocked = self._run.room.full
+            for tick in self._run.time.silences(now_ns, monotonic_ns, blocked=blocked):
                 self._run.executor.on_tick(tick)
         if time.monotonic() - self._taken_s >= PART_S:
             self._take()
@@ -155,8 +159,12 @@ class Housekeeping:
     def _make_room(self, loop: Loop) -> None:
         self._looked_s = time.monotonic()
         run, most = self._run, self._run.limits.log_max_bytes
+        run.undeclared.expire(time.monotonic_ns())
         self.remove_passed()
         over = unread_bytes(run) - most
+        if over > 0:
+            run.undeclared.give_way(over + round((1 - LEAVE) * most))
+            over = unread_bytes(run) - most
         if over > 0:
             relieve(run, over + round((1 - LEAVE) * most), loop)
             self.remove_passed()

@@ -33,6 +33,7 @@ from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
 from daybreak.spark.functions import Function
 from daybreak.spark.logrows import CursorMove, Move
+from daybreak.spark.recovery import bring
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.sinks import Sink
@@ -372,7 +373,7 @@ class JobRunner:
         failed: dict[str, Exception] = {}
         for file in files:
             try:
-                sinks[file.query].deliver(file)
+                bring(sinks[file.query], file)
                 self._settler.add(file)
             except Exception as error:
                 failed[file.query] = error

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.logrows import Cursor, CursorMove, Move, PartialsMove, Progress, ProgressMove
+from daybreak.spark.logrows import (
+    Cursor,
+    CursorMove,
+    Declaration,
+    Move,
+    PartialsMove,
+    Progress,
+    ProgressMove,
+)
 
 
 def make_moves(db: sqlite3.Connection, job: str, moves: Sequence[Move]) -> None:
@@ -48,20 +56,29 @@ def stored_progress(db: sqlite3.Connection, query: str) -> Progress | None:
     return None if row is None else Progress(*row)
 
 
-def keep_progress(
-    db: sqlite3.Connection, query: str, progress: Progress | None, place: str
-) -> None:
-    """A known query continues from its partial aggregates only if it would make the same."""
-    known = stored_progress(db, query)
+def keep_progress(db: sqlite3.Connection, query: Declaration) -> None:
+    """A known query continues from its partial aggregates, which it would make in the same way."""
+    if not refuse_other_panes(db, query) and query.progress is not None:
+        values = (query.progress.panes, query.name)
+        db.execute("UPDATE progress SET panes = ? WHERE query = ?", values)
+
+
+def refuse_other_panes(db: sqlite3.Connection, query: Declaration) -> bool:
+    """``ConfigError`` if a known query would make other partial aggregates than it has kept.
+
+    False where the log, one of an older layout, does not say how they were made.
+    """
+    known, progress = stored_progress(db, query.name), query.progress
     if progress is not None and known is not None and known.panes is None and progress.panes:
-        db.execute("UPDATE progress SET panes = ? WHERE query = ?", (progress.panes, query))
-    elif (progress and progress.panes) != (known and known.panes):
+        return False
+    if (progress and progress.panes) != (known and known.panes):
         raise ConfigError(
-            place or f"query {query!r}",
+            query.place or f"query {query.name!r}",
             "makes other partial aggregates of its rows than when this run directory was made, "
             "and those it keeps stand for rows that are gone",
-            f"declare it as it was, or restart it with --reset-query {query}",
+            f"declare it as it was, or restart it with --reset-query {query.name}",
         )
+    return True
 
 
 def record_loss(db: sqlite3.Connection, why: str, move: Move, rows: int, now_ns: int) -> None:
@@ -76,9 +93,13 @@ def record_loss(db: sqlite3.Connection, why: str, move: Move, rows: int, now_ns:
             "INSERT INTO lost_windows VALUES (?, ?, ?, ?, ?, ?)",
             (move.query, why, move.old_us, move.new_us, rows, now_ns),
         )
+    count_loss(db, move.query, why, rows)
+
+
+def count_loss(db: sqlite3.Connection, query: str, why: str, rows: int) -> None:
     db.execute(
         "INSERT INTO losses VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
-        (move.query, why, rows),
+        (query, why, rows),
     )
 
 

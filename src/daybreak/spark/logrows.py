@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,12 +43,16 @@ CREATE TABLE IF NOT EXISTS files (
     query TEXT NOT NULL, path TEXT NOT NULL, rows INTEGER NOT NULL,
     delivered INTEGER NOT NULL DEFAULT 0, content BLOB
 );
+CREATE TABLE IF NOT EXISTS places (file INTEGER PRIMARY KEY, place TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS paused (
     query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE
 );
 CREATE TABLE IF NOT EXISTS declarations (
     query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, text TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS undeclared (
+    query TEXT PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, since_ns INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS lost (
     query TEXT NOT NULL, stream TEXT NOT NULL, why TEXT NOT NULL,
     from_seq INTEGER NOT NULL, from_row INTEGER NOT NULL,
@@ -83,6 +88,19 @@ class Progress:
     #: Identifies how the query makes partial aggregates of the rows before its cursor; empty if
     #: it is computed from rows. None in a log of an older layout, which did not record it.
     panes: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A query as a start declares it, and where it would begin if it is new."""
+
+    name: str
+    fingerprint: str
+    starts: Mapping[str, Cursor]
+    #: Of a query over windows.
+    progress: Progress | None = None
+    #: Where it is declared.
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,3 +197,5 @@ class CommittedFile:
     rows: int
     #: What the file holds, kept until it is known to be durable at its place.
     content: bytes | None = None
+    #: ``moved``: its sink has taken it. ``unsure``: the machine has crashed since it was staged.
+    place: str = field(default="staged", compare=False)

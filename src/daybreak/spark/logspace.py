@@ -1,7 +1,8 @@
 """A full log: what lagging queries declared happens, so that one of them never holds up all.
 
 Beyond ``log.max_bytes`` a query with ``on_full = "skip"`` loses its oldest rows: its cursor jumps
-and the lost range is recorded. One with ``"block"`` keeps its place, and the sources wait. A query
+and the lost range is recorded. One with ``"block"`` keeps its place, and the sources wait. Queries
+that are no longer declared come first, whatever they declared (see ``undeclared``). A query
 over windows loses whole windows, the oldest that are closed and not yet emitted: one without some
 of its rows would be wrong. Rows of windows that are still open are not counted, and stay.
 """
@@ -21,6 +22,8 @@ from daybreak.spark.windows.runner import low_water
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
 
+#: Why rows are given up, as it is recorded.
+FULL = "full"
 #: After skipping this share of the log is full, so that it is not full again at once.
 LEAVE = 0.8
 _POLL_S = 0.05
@@ -97,7 +100,9 @@ def unread(run: Run) -> dict[str, list[Segment]]:
 
 
 def unread_bytes(run: Run) -> int:
-    return sum(s.bytes for segments in unread(run).values() for s in segments)
+    """What lagging queries have not read, and what is kept for undeclared ones alone."""
+    lag = sum(s.bytes for segments in unread(run).values() for s in segments)
+    return lag + run.undeclared.held_bytes()
 
 
 def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
@@ -113,7 +118,7 @@ def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
             skips[q] = closed_before(run, q, cut)
             continue
         skips[q] = tuples_before(run.executor.inbox(q).waiting, cut)
-    run.executor.skip_oldest({q: n for q, n in skips.items() if n}, "full", loop)
+    run.executor.skip_oldest({q: n for q, n in skips.items() if n}, FULL, loop)
 
 
 def closed_before(run: Run, query: int, cut: Mapping[str, Cursor]) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
+from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
@@ -196,6 +197,11 @@ class Operations:
 
     def drop(self, query: str) -> None:
         """Forgets the query and its place; its results stay. A job under way ends first."""
+        undeclared = self._run.undeclared
+        if query in undeclared.until and not self._known(query):
+            self._ask(lambda _loop: undeclared.forget(query, "dropped"))
+            self._note(what="dropped", subject=query, was="undeclared", value="dropped")
+            return
         box, executor = self._query(query), self._run.executor
 
         def make(loop: Loop) -> Change:
@@ -229,6 +235,12 @@ class Operations:
         """
         if spec.name in self._run.prepared.network.query_index and self._known(spec.name):
             raise ConfigError(spec.place, "is registered already", "drop it first, or rename it")
+        if spec.name in self._run.undeclared.until:
+            raise ConfigError(
+                spec.place,
+                "has a place in the streams from an earlier start that declared it",
+                "declare it in the pipeline to continue there, drop it first, or rename it",
+            )
         runnable = self.prepare(spec)
         verdict = admit(self._run, runnable, spec.cls)
         if dry:
@@ -266,13 +278,10 @@ class Operations:
         if checked.windowing is not None:
             refuse_long(checked.windowing, spec.place, prepared.max_window_us)
         assert spec.sink is not None
-        owner = {str(s.sink.path): n for n, s in prepared.specs.items() if s.sink and s.sink.path}
-        if spec.sink.path in owner and owner[spec.sink.path] != spec.name:
-            raise ConfigError(
-                spec.place,
-                f"sink {spec.sink.path!r} is already that of query {owner[spec.sink.path]!r}",
-                "give each query a sink of its own",
-            )
+        others = [s for name, s in prepared.specs.items() if name != spec.name]
+        refuse_overlaps(
+            [*others, spec], prepared.streams.values(), prepared.folder, run.rundir.root
+        )
         sink = make_sink(
             spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place
         )

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.network import Network
+from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.spark.check import CheckedQuery
@@ -51,8 +52,13 @@ class Prepared:
                 found[name] = [other for other in group if other != name]
         return found
 
-    def sinks(self, staging: Path, limit_s: float = 600.0) -> dict[str, Sink]:
-        """``limit_s``: how long a sink's function may take."""
+    def sinks(self, run_dir: Path, limit_s: float = 600.0) -> dict[str, Sink]:
+        """Makes the sinks, and writes nothing; ``ConfigError`` if one cannot be used.
+
+        ``limit_s``: how long a sink's function may take.
+        """
+        refuse_overlaps(self.specs.values(), self.streams.values(), self.folder, run_dir)
+        staging = run_dir.resolve() / "staging"
         return {
             name: make_sink(
                 name, spec.sink or MEMORY, self.folder, staging,

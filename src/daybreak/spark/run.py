@@ -41,6 +41,7 @@ from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_json
+from daybreak.spark.durable import file_name, rows_kept
 from daybreak.spark.events import Hooks
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
@@ -48,17 +49,25 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
+from daybreak.spark.logrows import Declaration
 from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint, unstarted
 from daybreak.spark.prepared import Prepared
+from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
-from daybreak.spark.sinks import MemorySink, recover
+from daybreak.spark.sinks import MemorySink
 from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
+from daybreak.spark.undeclared import (
+    Undeclared,
+    announce_forgotten,
+    refuse_unknown,
+    time_left_ns,
+)
 from daybreak.spark.windows.inbox import Tick, replayed
 from daybreak.spark.windows.keeper import TimeKeeper
 from daybreak.spark.windows.panes import kept_schema
@@ -82,12 +91,15 @@ class Run:
         express: int = 0,
         seed: int = 1,
         reset: tuple[str, ...] = (),
+        forget: tuple[str, ...] = (),
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
         shedding: SheddingParams | None = None,
     ) -> None:
         """``express`` workers come on top of the others, for the highest class alone.
 
+        ``reset``: queries that restart at the next segment. ``forget``: queries that are no longer
+        declared and whose places are given up.
         ``rider_bound_s``: how much queries that run along may delay the one asked for.
         """
         if workers < 1 or express < 0:
@@ -95,7 +107,7 @@ class Run:
             raise ConfigError("run", found, "give at least one worker, and 0 or more express ones")
         self.prepared = prepared
         # Refused before locking.
-        self.sinks = prepared.sinks(run_dir.resolve() / "staging", limits.job_timeout_s)
+        self.sinks = prepared.sinks(run_dir, limits.job_timeout_s)
         self.rundir = RunDirectory.open(run_dir, prepared.name)
         self.events = EventLog(self.rundir.root)
         self.limits = limits
@@ -110,11 +122,11 @@ class Run:
         #: Whether the executor hears of segments; before, its inboxes are filled from the store.
         self._tells = False
         self.policy = prepared.policy
-        #: Queries of an earlier start that are no longer declared.
-        self.forgotten: list[str] = []
+        #: Queries of earlier starts whose places this start has given up, and why.
+        self.forgotten: dict[str, str] = {}
         self.operations = Operations(self)
         try:
-            self._open(workers, express, seed, reset, rider_bound_s)
+            self._open(workers, express, seed, reset, forget, rider_bound_s)
         except BaseException:
             self._end_threads()
             self.events.close()
@@ -127,6 +139,7 @@ class Run:
         express: int,
         seed: int,
         reset: tuple[str, ...],
+        forget: tuple[str, ...],
         rider_bound_s: float,
     ) -> None:
         self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
@@ -135,17 +148,19 @@ class Run:
         self.log = CommitLog(self.rundir.state_db)
         self.store = SegmentStore(self.rundir, self.log)
         self.partials = Partials(self.log)
-        self._recall()
+        refuse_unknown(self.log, self.prepared.checked, forget)
+        self._recall(forget)
         prepared = self.prepared
         for name, schema in prepared.schemas.items():
             self.store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
-        self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.time_ns())
+        self.time = TimeKeeper(self.store, prepared.streams, prepared.checked, time.monotonic_ns())
         views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
         for view in views:
             view.bind(self.store, self._on_segment, self._on_tick)
+        self._refuse(reset)
+        # Up to here nothing has changed: a start that is refused costs nothing.
         self.recovered = recover(self.log, self.sinks)
-        self._register(reset)
-        self._refuse_unreadable()
+        self._accept(reset, forget)
         progress = self.log.progress()
         for view in views:
             if view.query in progress:
@@ -200,13 +215,17 @@ class Run:
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
 
-    def _recall(self) -> None:
+    def _recall(self, forget: tuple[str, ...]) -> None:
         """Queries that were registered while an earlier run went on are there again."""
         for name, text in self.log.declarations().items():
-            if name in self.prepared.checked:
-                continue  # the pipeline declares it by now
-            spec = from_json(_read_declaration(name, text))
-            runnable = self.operations.prepare(spec)
+            if name in self.prepared.checked or name in forget:
+                continue  # the pipeline declares it by now, or nobody wants it any more
+            try:
+                spec = from_json(_read_declaration(name, text))
+                runnable = self.operations.prepare(spec)
+            except ConfigError as error:
+                remedy = f"{error.remedy}; it was registered at run time: --forget {name} drops it"
+                raise ConfigError(error.place, error.finding, remedy) from error
             reads = runnable.checked.reads
             network = self.prepared.network.with_query(
                 *one_box(spec, reads), [Stream(name=s) for s in reads]
@@ -248,41 +267,63 @@ class Run:
                 "delivery-failed", said(failure), level=logging.WARNING, query=name, next="retrying"
             )
             self.executor.hold(index[name], self._loop)
-        for name in self.log.paused():
+        for name in self.log.paused() & index.keys():
             self.executor.standings[index[name]].state = "paused"
             self.executor.hold(index[name], self._loop)
 
-    def _register(self, reset: tuple[str, ...]) -> None:
+    def _refuse(self, reset: tuple[str, ...]) -> None:
+        """``ConfigError`` if this run directory cannot continue with these queries."""
         for name in reset:
             if name not in self.prepared.checked:
                 remedy = suggestion(name, self.prepared.checked)
                 raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
-        for name in self.log.queries():
-            if name not in self.prepared.checked:
-                self.log.drop_query(name)  # its place would keep every segment for ever
-                self.forgotten.append(name)
+        self.log.refuse_changed(self._declarations(), reset)
+        self._refuse_unreadable(reset)
         for name, checked in self.prepared.checked.items():
-            self.log.register_query(
+            if checked.windowing is not None:
+                rows_kept(self.rundir.root / "late" / file_name(name))
+
+    def _accept(self, reset: tuple[str, ...], forget: tuple[str, ...]) -> None:
+        """Gives queries their places, and decides which of those that were left out keep theirs."""
+        now_ns, keep = time.time_ns(), self.limits.keep_undeclared
+        left = time_left_ns(self.log, self.prepared.checked, self.limits.keep_undeclared_ns, now_ns)
+        expired = {name: f"not declared for {keep}" for name, ns in left.items() if ns <= 0}
+        self.forgotten = {**expired, **dict.fromkeys(forget, "--forget")}
+        cursors = self.log.cursors()
+        self.log.accept(self._declarations(), reset=reset, forget=self.forgotten, now_ns=now_ns)
+        self.undeclared = Undeclared(
+            self.log, self.store, self.say, self.prepared.streams,
+            {name: ns for name, ns in left.items() if name not in self.forgotten},
+            now_ns, time.monotonic_ns(),
+        )  # fmt: skip
+        self.undeclared.remove_passed(s for name, s in cursors if name in self.forgotten)
+
+    def _declarations(self) -> list[Declaration]:
+        prepared = self.prepared
+        return [
+            Declaration(
                 name,
-                self.prepared.fingerprints[name],
+                prepared.fingerprints[name],
                 {stream: self.store.end(stream) for stream in checked.reads},
                 unstarted(checked),
-                reset=name in reset,
-                place=self.prepared.specs[name].place,
+                prepared.specs[name].place,
             )
+            for name, checked in prepared.checked.items()
+        ]
 
     def _runnable(self, name: str) -> Runnable:
         prepared = self.prepared
         return Runnable(prepared.checked[name], self.sinks[name], prepared.functions.get(name))
 
-    def _refuse_unreadable(self) -> None:
+    def _refuse_unreadable(self, reset: tuple[str, ...]) -> None:
         """Nothing starts while a query needs rows that cannot be read as their stream is declared.
 
         Their schema was another, and is not one that the present schema only widens.
         """
+        continued = self.prepared.checked.keys() - set(reset)
         for (query, stream), cursor in self.log.cursors().items():
             why = self.store.unreadable(stream, cursor)
-            if why is not None:
+            if why is not None and query in continued:
                 raise ConfigError(
                     f"stream {stream!r}",
                     f"its schema has changed and query {query!r} still needs rows of the old one: "
@@ -291,7 +332,7 @@ class Run:
                     f"--reset-query {query}",
                 )
         for name, checked in self.prepared.checked.items():
-            if checked.panes is not None:
+            if checked.panes is not None and name in continued:
                 self.partials.tables(name, kept_schema(checked.panes))
 
     def _inboxes(self) -> dict[str, Inbox]:
@@ -384,9 +425,17 @@ class Run:
         if self.recovered.delivered:
             results = len(self.recovered.delivered)
             self.say("recovered", f"delivered {results} committed results", results=results)
-        for name in self.forgotten:
-            message = "is no longer declared: its place in the streams is forgotten"
-            self.say("forgotten", message, level=logging.WARNING, query=name)
+        for file in self.recovered.missing:
+            message = (
+                f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered"
+            )
+            self.say(
+                "result-missing", message, level=logging.ERROR, query=file.query,
+                rows=file.rows, job=file.job, path=str(file.path),
+            )  # fmt: skip
+        for name, why in self.forgotten.items():
+            announce_forgotten(self.say, name, why)
+        self.undeclared.announce()
 
     # What a user does
 

@@ -19,12 +19,15 @@ from typing import BinaryIO
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
 from daybreak.spark.logrows import CommittedFile
-from daybreak.spark.sinks import Sink, settle
+from daybreak.spark.recovery import settle
+from daybreak.spark.sinks import Sink
 
 #: The disk, or the user's share of it.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are gathered for so long: the disk takes many at the price of one.
 GATHER_S = 0.5
+#: The log is told this soon that a sink has taken a file.
+NOTE_S = 0.01
 
 
 class Settler:
@@ -34,6 +37,8 @@ class Settler:
         self._log = log
         self._sinks = sinks
         self._files: queue.SimpleQueue[CommittedFile | None] = queue.SimpleQueue()
+        #: What was added and is not settled yet, by number.
+        self._held: set[int] = set()
         #: Why it had to give up: the disk did not take what was written.
         self.failure: Exception | None = None
         self._closing = threading.Event()
@@ -41,7 +46,12 @@ class Settler:
         self._thread.start()
 
     def add(self, file: CommittedFile) -> None:
+        self._held.add(file.id)
         self._files.put(file)
+
+    def held(self) -> frozenset[int]:
+        """Numbers of files that were delivered, though the log may not know it yet."""
+        return frozenset(self._held)
 
     def close(self) -> None:
         self._closing.set()
@@ -51,8 +61,8 @@ class Settler:
     def _work(self) -> None:
         more = True
         while more:
-            files, more = self._gather()
             try:
+                files, more = self._gather()
                 # A disk that is still full at the end does not hold up the end.
                 while not self._settled(files) and not self._closing.wait(GATHER_S):
                     pass
@@ -72,6 +82,7 @@ class Settler:
             with suppress(OSError):
                 self._write_again(files)
             return False
+        self._held.difference_update(file.id for file in files)
         return True
 
     def _write_again(self, files: list[CommittedFile]) -> None:
@@ -83,18 +94,30 @@ class Settler:
 
     def _gather(self) -> tuple[list[CommittedFile], bool]:
         """Waits for a file and collects what comes soon after; False with the last of them."""
+        files, more = self._next(None)
+        until = time.monotonic() + GATHER_S
+        while more and (left := until - time.monotonic()) > 0:
+            found, more = self._next(left)
+            files += found
+        return files, more
+
+    def _next(self, timeout_s: float | None) -> tuple[list[CommittedFile], bool]:
+        """What was delivered lately, noted as such; nothing if there is none in time."""
         files: list[CommittedFile] = []
-        until: float | None = None
-        while True:
-            left = None if until is None else until - time.monotonic()
-            try:
-                file = self._files.get(timeout=None if left is None else max(0.0, left))
-            except queue.Empty:
-                return files, True
-            if file is None:
-                return files, False
-            files.append(file)
-            until = until or time.monotonic() + GATHER_S
+        with suppress(queue.Empty):
+            file = self._files.get(timeout=timeout_s)
+            self._closing.wait(NOTE_S)  # for others of the same job: a note for each costs more
+            while file is not None:
+                files.append(file)
+                file = self._files.get_nowait()
+            return self._noted(files), False
+        return self._noted(files), True
+
+    def _noted(self, files: list[CommittedFile]) -> list[CommittedFile]:
+        if files:
+            with suppress(sqlite3.OperationalError):  # no room: settling them waits for it, too
+                self._log.note_moved(file.id for file in files)
+        return files
 
 
 def _put(content: bytes, out: BinaryIO) -> None:

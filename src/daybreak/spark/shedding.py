@@ -55,6 +55,10 @@ class Measured:
         return self._state.workers
 
     @property
+    def express(self) -> int:
+        return self._state.express
+
+    @property
     def selectivity(self) -> Sequence[float]:
         return self._state.selectivity
 

@@ -3,8 +3,8 @@
 Every sink works in two steps around the commit of a job. ``stage`` writes the rows to a file
 that nobody looks at; the commit log then lists that file in the transaction that moves the
 cursors; ``deliver`` brings it to its place. A crash before the transaction leaves a file that is
-not listed, which ``recover`` deletes. A crash after it leaves one that is listed, which
-``recover`` delivers (again).
+not listed, which ``recovery`` deletes. A crash after it leaves one that is listed, which
+``recovery`` delivers (again).
 
 A large file is durable when it is staged. Of a small one the log keeps the content until
 ``settle`` has made it durable at its place, after readers could see it: a job waits for the disk
@@ -18,9 +18,9 @@ import io
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -30,13 +30,12 @@ import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.errors import suggestion
+from daybreak.model.overlaps import STAGING
 from daybreak.model.specs import SinkSpec
-from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import (
     file_name,
     make_folder,
     move_durably,
-    sync_files,
     write_durably,
 )
 from daybreak.spark.logrows import CommittedFile, StagedFile
@@ -66,14 +65,23 @@ class Sink(Protocol):
     def deliver(self, file: CommittedFile) -> bool:
         """Brings a committed file to its place; called again after a crash, then harmless.
 
-        False if the staged file is gone: an earlier call has taken it.
+        False if the staged file is gone: an earlier call has taken it, or somebody else did.
+        """
+
+    def has(self, file: CommittedFile) -> bool:
+        """Whether a file that is not staged is known to have been delivered.
+
+        False where the sink cannot know: a function was called, or was not.
         """
 
     def target(self, file: CommittedFile) -> Path | None:
         """Where a delivered file lies, to be made durable; None if the sink keeps none."""
 
     def restore(self, file: CommittedFile) -> None:
-        """Brings back a committed file that the machine's crash lost or tore, to be delivered."""
+        """Stages a committed file again from its content, as far as the log holds that.
+
+        For one that the machine's crash lost or tore, or that somebody tidied away.
+        """
 
     def staged(self) -> Iterable[Path]:
         """All files that ``stage`` has written and ``deliver`` has not taken."""
@@ -101,12 +109,16 @@ class _Staging:
         path.write_bytes(content)
         return StagedFile(self.query, path, table.num_rows, content)
 
+    def has(self, _file: CommittedFile) -> bool:
+        return False
+
     def target(self, _file: CommittedFile) -> Path | None:
         return None
 
     def restore(self, file: CommittedFile) -> None:
         content = file.content
         if content is not None:
+            make_folder(file.path.parent)
             write_durably(file.path, lambda out: out.write(content))
 
     def staged(self) -> list[Path]:
@@ -119,7 +131,7 @@ class FileSink(_Staging):
     exactly_once = True
 
     def __init__(self, query: str, path: Path, extension: str, write: Writer) -> None:
-        super().__init__(query, path / "_staging", extension, write)
+        super().__init__(query, path / STAGING, extension, write)
         self.path = path
 
     def deliver(self, file: CommittedFile) -> bool:
@@ -133,6 +145,9 @@ class FileSink(_Staging):
         else:
             file.path.rename(target)
         return True
+
+    def has(self, file: CommittedFile) -> bool:
+        return self.target(file).exists()
 
     def target(self, file: CommittedFile) -> Path:
         return self.path / file.path.name
@@ -284,75 +299,6 @@ class MemorySink(_CallingSink):
         """Everything delivered so far, in order; None before the first row."""
         with self._guard:
             return pa.concat_tables(self._tables) if self._tables else None
-
-
-@dataclass
-class Recovery:
-    """What ``recover`` found and did."""
-
-    #: Delivered now, though committed by an earlier process.
-    delivered: list[CommittedFile] = field(default_factory=list)
-    #: Taken before the crash: the staged file is gone.
-    taken: list[CommittedFile] = field(default_factory=list)
-    #: Committed for a query that has no sink here any more; kept where they are.
-    orphaned: list[CommittedFile] = field(default_factory=list)
-    #: Queries whose sink would not take a committed file, with why; tried again later.
-    refused: dict[str, Exception] = field(default_factory=dict)
-    #: Staged, never committed: their rows are read again.
-    removed: list[Path] = field(default_factory=list)
-
-
-def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
-    """Finishes what an earlier process had decided and forgets what it had not.
-
-    Call it before the first job. Only files of this log's own jobs are ever deleted.
-    """
-    outcome = Recovery()
-    waiting: set[Path] = set()
-    for file in log.undelivered():
-        sink = sinks.get(file.query)
-        if sink is None:
-            outcome.orphaned.append(file)
-            continue
-        if file.query in outcome.refused:
-            waiting.add(file.path)  # after those before it
-            continue
-        try:
-            if log.rebooted:
-                sink.restore(file)
-            (outcome.delivered if sink.deliver(file) else outcome.taken).append(file)
-        except Exception as error:
-            outcome.refused[file.query] = error
-            waiting.add(file.path)
-    settle(log, sinks, outcome.delivered + outcome.taken)
-    listed = waiting | {file.path for file in outcome.orphaned}
-    for sink in sinks.values():
-        for path in sink.staged():
-            if path.name.startswith(f"{log.id}-") and path not in listed:
-                path.unlink()
-                outcome.removed.append(path)
-    return outcome
-
-
-def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:
-    """Removes what jobs that ended without a commit have staged."""
-    abandoned = log.take_abandoned()
-    try:
-        for sink in sinks.values() if abandoned else ():
-            for path in sink.staged():
-                if "-".join(path.name.split("-")[:3]) in abandoned:  # see CommitLog.new_job
-                    path.unlink(missing_ok=True)
-    except OSError:
-        for job in abandoned:
-            log.abandon(job)  # again next time
-        raise
-
-
-def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
-    """Makes delivered files durable; then the log may forget what they hold."""
-    places = (sinks[file.query].target(file) for file in files)
-    sync_files(place for place in places if place is not None)
-    log.mark_delivered(file.id for file in files)
 
 
 _COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")

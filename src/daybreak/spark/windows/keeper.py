@@ -31,12 +31,13 @@ class TimeKeeper:
         store: SegmentStore,
         streams: Mapping[str, StreamSpec],
         queries: Mapping[str, Checked],
-        start_ns: int,
+        monotonic_ns: int,
     ) -> None:
-        """``start_ns``: silence is counted from here at the earliest, not over a time when no
+        """``monotonic_ns``: silence counts from here at the earliest, not over a time when no
         source ran."""
         self._store = store
-        self._start_ns = start_ns
+        #: Newest segment of each stream with an idle_timeout, and since when it is the newest.
+        self._heard: dict[str, tuple[int, int]] = {}
         self._windows = {n: q.windowing for n, q in queries.items() if q.windowing is not None}
         self._idle_us: dict[str, int] = {}
         self._retain_ns: dict[str, int] = {}
@@ -49,6 +50,7 @@ class TimeKeeper:
                 store.keep_time(name, spec.time, delay)
                 if spec.idle_timeout is not None:
                     self._idle_us[name] = duration_us(spec.idle_timeout, place, "idle_timeout")
+                    self._heard[name] = (store.end(name).seq, monotonic_ns)
             if spec.retain is not None:
                 self._retain_ns[name] = duration_us(spec.retain, place, "retain") * 1000
         timed = [name for name in streams if store.clock(name) is not None]
@@ -72,17 +74,23 @@ class TimeKeeper:
         young = (s.seq for s in self._store.segments(stream) if s.arrival_ns >= since_ns)
         return min(low, Cursor(next(young, low.seq), 0))
 
-    def silences(self, now_ns: int) -> Iterator[Tick]:
-        """Lets a stream that has been silent for its idle_timeout go on in time with the clock.
+    def silences(self, now_ns: int, monotonic_ns: int, *, blocked: bool = False) -> Iterator[Tick]:
+        """Advances the event time of a stream that has been silent for its idle_timeout.
 
         Its event time is taken to be the last one plus the silence, the delay is kept. The mark
         is durable before anything closes by it, so what comes later is late by the log.
+
+        Silence is measured by the monotonic clock, from the call that first found the newest
+        segment: the wall clock may step, and rows must not be late because it did. ``blocked``:
+        sources wait for room in the log, so they are not silent.
         """
         for stream, idle_us in self._idle_us.items():
-            clock, newest = self._store.clock(stream), self._store.segments(stream)[-1:]
-            if clock is None or clock.high_us == NEVER or not newest:
+            clock, end = self._store.clock(stream), self._store.end(stream).seq
+            if blocked or self._heard[stream][0] != end:
+                self._heard[stream] = (end, monotonic_ns)
+            if clock is None or clock.high_us == NEVER:
                 continue
-            silent_us = (now_ns - max(newest[0].arrival_ns, self._start_ns)) // 1000
+            silent_us = (monotonic_ns - self._heard[stream][1]) // 1000
             if silent_us < idle_us:
                 continue
             watermark = clock.high_us + silent_us - (clock.delay_us or 0)

@@ -83,6 +83,12 @@ class ViewSink:
         file.path.unlink()
         return True
 
+    def has(self, file: CommittedFile) -> bool:
+        """Whether its segment was appended; it may be removed by now, but not those after it."""
+        assert self._bound is not None
+        newest = self._bound.store.segments(self.view)[-1:]
+        return bool(newest) and newest[0].batch_id >= file.id
+
     def target(self, _file: CommittedFile) -> Path | None:
         return None  # the segment is durable once it is delivered
 
