@@ -29,6 +29,7 @@ from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
 from daybreak.model.tables import Document, Table, params_from
+from daybreak.model.timezone import check_timezone
 
 DEFAULT_POLICY = "stride"
 #: Cost per tuple assumed in simulation for a query that declares none.
@@ -53,6 +54,8 @@ class Pipeline:
     views: tuple[ViewSpec, ...] = ()
     #: The longest window that is allowed on Spark; left out: an hour.
     max_window: str | None = None
+    #: The time zone that local times are read and written in; left out: Spark's.
+    timezone: str | None = None
     #: Folder that relative paths are relative to.
     folder: Path = Path()
 
@@ -71,6 +74,7 @@ class Pipeline:
         policy = app.get("policy", str) or DEFAULT_POLICY
         name = app.get("name", str) or Path(document.name).stem
         max_window = app.get("max_window", str)
+        timezone = _timezone(app)
         app.done()
         policy_table = root.child("policy") or Table(document, ("policy",), {})
         classes = _classes(root)
@@ -123,8 +127,19 @@ class Pipeline:
             limits=limits,
             views=tuple(views),
             max_window=max_window,
+            timezone=timezone,
             folder=folder,
         )
+
+
+def _timezone(app: Table) -> str | None:
+    name = app.get("timezone", str)
+    if name is None:
+        return None
+    try:
+        return check_timezone(name, "[app]")
+    except ConfigError as error:
+        raise app.error(error.finding, error.remedy, "timezone") from error
 
 
 def _limits(root: Table, document: Document) -> Limits:

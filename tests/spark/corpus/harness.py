@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -169,7 +170,8 @@ def bag(table: pa.Table | None) -> Counter[str]:
 
 def types(table: pa.Table) -> list[str]:
     """Names and types of the columns; whether they may be NULL is left out."""
-    return [f"{f.name}: {f.type}".replace(" not null", "") for f in table.schema]
+    # What Parquet calls the entries of a map is shown, too.
+    return [re.sub(r" not null| \('[^']*'\)", "", f"{f.name}: {f.type}") for f in table.schema]
 
 
 def _text(value: Any) -> str:

@@ -63,8 +63,9 @@ def test_the_rows_are_those_of_the_batch(
 ) -> None:
     batch = batches[entry.name]
     assert not isinstance(batch, str), f"as a batch: {batch}"
-    assert entry.name in prepared.specs, "it is refused"
-    assert entry.name not in results.failures
+    if entry.name not in prepared.specs:
+        pytest.fail("it is refused")
+    assert results.failures.get(entry.name) is None
     rows = results.rows[entry.name]
     assert bag(rows) == bag(batch)
     assert rows is None or types(rows) == types(batch)
