@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
@@ -68,18 +69,19 @@ QUERIES = {
 
 
 def rows(stream: str, zone: str) -> pa.Table:
-    """A row every ten minutes of four hours, and of the same hours a day later."""
+    """A row every ten minutes of four hours, and from 22 to 27 hours after their begin."""
     begin = datetime.fromisoformat(ZONES[zone])
-    steps = [timedelta(minutes=10 * i) for i in range(24)]
-    shift = timedelta(minutes=3 if stream in "bq" else 0)
-    local = [begin + shift + timedelta(days=d) + step for d in (0, 1) for step in steps]
     if STREAMS[stream] == "TIMESTAMP":  # every instant, also those that local time has twice
-        first = begin.replace(tzinfo=ZoneInfo(zone)).astimezone(ZoneInfo("UTC"))
-        local = [first + shift + timedelta(days=d) + s for d in (0, 1) for s in steps]
-    n = list(range(len(local)))
-    at = pa.array(local, KINDS[STREAMS[stream]])
+        begin = begin.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    shift = 3 if stream in "bq" else 0
+    minutes = [*range(0, 240, 10), *range(22 * 60, 27 * 60, 10)]
+    at = [begin + timedelta(minutes=m + shift) for m in minutes]
     return pa.table(
-        {"n": pa.array(n, pa.int32()), "k": pa.array([i % 2 for i in n], pa.int32()), "at": at}
+        {
+            "n": pa.array(range(len(at)), pa.int32()),
+            "k": pa.array([i % 2 for i in range(len(at))], pa.int32()),
+            "at": pa.array(at, KINDS[STREAMS[stream]]),
+        }
     )
 
 
@@ -89,7 +91,7 @@ def declare(spark: SparkSession, folder: Path, zone: str) -> App:
     for stream, kind in STREAMS.items():
         kinds[kind] = generator.Rows(f"n INT, k INT, at {kind}", lambda *_: pa.table({}))
         options = {"rows": kind, "limit": 0}
-        app.stream(stream, format="generator", options=options, time="at", watermark="5 days")
+        app.stream(stream, format="generator", options=options, time="at", watermark="1 minute")
     schema = "n INT, at TIMESTAMP"
     app.stream(
         "texts", format="json", schema=schema, path=str(folder), time="at", watermark="1 day"
@@ -138,13 +140,14 @@ def test_in_every_time_zone_the_rows_are_those_of_the_batch(
     for name, sql in QUERIES.items():
         app.query(name, sql=sql)
     with app.run("stride", run_dir=tmp_path / "run") as run:
-        for stream in STREAMS:
-            made = rows(stream, zone)
-            for k, part in enumerate((made.slice(0, 20), made.slice(20))):
+        # Cut where a band that took days for 24 hours would close, and where it would begin.
+        for k, (first, last) in enumerate(pairwise([0, 20, 39, 54])):
+            for stream in STREAMS:
+                part = rows(stream, zone).slice(first, last - first)
                 found = run.store.append(stream, "by-hand", k, [0, 0], part, time.time_ns())
                 assert found is not None
                 run._on_segment(found)
-        run.drain(flush=True)
+            run.drain(flush=last == 54)
     assert run.failures == {}
     expected = batch(spark, folder, zone)
     for name in QUERIES:
