@@ -34,6 +34,8 @@ from daybreak.spark.run import Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
 from daybreak.spark.sinks import Callback
 from daybreak.spark.windows.check import event_times
+from daybreak.spark.windows.panes import pane_stream
+from daybreak.spark.windows.runner import CLOSED
 from daybreak.spark.windows.shared import Views
 from daybreak.spark.windows.times import duration_us
 
@@ -203,6 +205,7 @@ class App:
     def check(self, policy: str | BasePolicy | None = None) -> Prepared:
         """Validates everything and starts nothing; ``ConfigError`` says what is wrong."""
         chosen = self._chosen_policy(policy)
+        self._refuse_reserved()
         if self.timezone is not None:
             check_timezone(self.timezone, "[app]")
         spark = with_timezone(self.spark, self.timezone, "[app]")
@@ -282,6 +285,12 @@ class App:
         else:
             chosen = make_policy_with(DEFAULT_POLICY)
         return usable_on_spark(chosen)
+
+    def _refuse_reserved(self) -> None:
+        """Streams and views stand beside tables and cursors that Daybreak names itself."""
+        for name in (*self._streams, *self._views):
+            if name == CLOSED or name.startswith("__") or name.endswith(pane_stream("")):
+                raise ConfigError(f"stream {name!r}", "has a reserved name", "rename it")
 
     def _schema(self, spec: StreamSpec) -> StructType:
         if spec.format == GENERATOR:
