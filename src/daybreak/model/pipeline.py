@@ -28,6 +28,7 @@ from daybreak.model.network import (
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.sqlnames import names_in
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.model.timezone import check_timezone
 
@@ -421,10 +422,9 @@ def _chain(name: str, source: str, table: Table, links: list[Any]) -> list[Box]:
 
 
 def _streams_read(sql: str, streams: tuple[str, ...]) -> tuple[str, ...]:
-    """Declared streams and views that occur as words in the SQL, outside quoted texts."""
-    bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
-    words = {word.lower() for word in re.findall(r"\w+", bare)}
-    return tuple(name for name in streams if name.lower() in words)
+    """Declared streams and views that the SQL names."""
+    names = names_in(sql)
+    return tuple(name for name in streams if name.lower() in names)
 
 
 def _refuse_shared_sinks(specs: list[QuerySpec]) -> None:
