@@ -186,3 +186,15 @@ def test_any_damage_to_a_file_gives_a_pipeline_or_our_own_error(
 ) -> None:
     with suppress(ConfigError):
         Pipeline.parse(GOOD[:at] + put + GOOD[at + drop :])
+
+
+def test_a_time_zone_is_checked_by_name() -> None:
+    zoned = GOOD.replace("[app]", '[app]\ntimezone = "{}"')
+    assert Pipeline.parse(zoned.replace("{}", "Europe/Berlin")).timezone == "Europe/Berlin"
+    assert Pipeline.parse(zoned.replace("{}", "+09:00")).timezone == "+09:00"
+    assert Pipeline.parse(GOOD).timezone is None
+    for name in ("Europe/Berln", "", "../etc/passwd", "Europe", "+9"):
+        with pytest.raises(
+            ConfigError, match=r"pipeline:3: .*timezone .* is not known; .*give a name"
+        ):
+            Pipeline.parse(zoned.replace("{}", name))

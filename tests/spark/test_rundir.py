@@ -163,6 +163,16 @@ def test_another_pipelines_directory_is_refused(tmp_path: Path) -> None:
     RunDirectory.open(tmp_path, "fires").close()
 
 
+def test_another_time_zone_is_refused_and_one_is_recorded_where_none_was(tmp_path: Path) -> None:
+    RunDirectory.open(tmp_path, "fires").close()
+    RunDirectory.open(tmp_path, "fires", "Asia/Tokyo").close()
+    with pytest.raises(ConfigError, match=r"made in time zone 'Asia/Tokyo'.*'UTC'.*timezone ="):
+        RunDirectory.open(tmp_path, "fires", "UTC")
+    RunDirectory.open(tmp_path, "fires").close()
+    RunDirectory.open(tmp_path, "fires", "Asia/Tokyo").close()
+    assert json.loads((tmp_path / "daybreak.json").read_text())["timezone"] == "Asia/Tokyo"
+
+
 def test_a_folder_with_other_things_in_it_is_refused_untouched(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(ConfigError, match=r"thesis\.tex"):

@@ -35,8 +35,9 @@ def query(
     from daybreak.spark.adhoc import ad_hoc
     from daybreak.spark.texts import plain
 
-    schemas = app.check().schemas
-    found = ad_hoc(app.spark, run_dir or Path("runs") / declared.name, schemas, sql)
+    prepared = app.check()
+    folder = run_dir or Path("runs") / declared.name
+    found = ad_hoc(prepared.spark, folder, prepared.schemas, sql)
     shown = [{name: plain(cell) for name, cell in row.items()} for row in found.to_pylist()]
     if as_json:
         print_json(shown)

@@ -73,7 +73,8 @@ def check(
     console().print(table(rows))
     console().print(
         f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
-        f"policy {prepared.policy.name}: nothing is wrong with it, nothing was started"
+        f"policy {prepared.policy.name}, time zone {prepared.timezone}: "
+        "nothing is wrong with it, nothing was started"
     )
 
 
@@ -245,6 +246,7 @@ def _as_json(prepared: Prepared) -> dict[str, object]:
     together = prepared.together()
     return {
         "policy": prepared.policy.name,
+        "timezone": prepared.timezone,
         "queries": [
             {
                 "query": name,

@@ -29,7 +29,9 @@ from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.sqlnames import names_in
 from daybreak.model.tables import Document, Table, params_from
+from daybreak.model.timezone import check_timezone
 
 DEFAULT_POLICY = "stride"
 #: Cost per tuple assumed in simulation for a query that declares none.
@@ -54,6 +56,8 @@ class Pipeline:
     views: tuple[ViewSpec, ...] = ()
     #: The longest window that is allowed on Spark; left out: an hour.
     max_window: str | None = None
+    #: The time zone that local times are read and written in; left out: Spark's.
+    timezone: str | None = None
     #: Folder that relative paths are relative to.
     folder: Path = Path()
 
@@ -72,6 +76,7 @@ class Pipeline:
         policy = app.get("policy", str) or DEFAULT_POLICY
         name = app.get("name", str) or Path(document.name).stem
         max_window = app.get("max_window", str)
+        timezone = _timezone(app)
         app.done()
         policy_table = root.child("policy") or Table(document, ("policy",), {})
         classes = _classes(root)
@@ -124,8 +129,19 @@ class Pipeline:
             limits=limits,
             views=tuple(views),
             max_window=max_window,
+            timezone=timezone,
             folder=folder,
         )
+
+
+def _timezone(app: Table) -> str | None:
+    name = app.get("timezone", str)
+    if name is None:
+        return None
+    try:
+        return check_timezone(name, "[app]")
+    except ConfigError as error:
+        raise app.error(error.finding, error.remedy, "timezone") from error
 
 
 def _limits(root: Table, document: Document) -> Limits:
@@ -407,7 +423,6 @@ def _chain(name: str, source: str, table: Table, links: list[Any]) -> list[Box]:
 
 
 def _streams_read(sql: str, streams: tuple[str, ...]) -> tuple[str, ...]:
-    """Declared streams and views that occur as words in the SQL, outside quoted texts."""
-    bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*", " ", sql)
-    words = {word.lower() for word in re.findall(r"\w+", bare)}
-    return tuple(name for name in streams if name.lower() in words)
+    """Declared streams and views that the SQL names."""
+    names = names_in(sql)
+    return tuple(name for name in streams if name.lower() in names)

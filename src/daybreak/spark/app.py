@@ -19,6 +19,7 @@ from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.spark.check import CheckedQuery, Checker
@@ -30,7 +31,7 @@ from daybreak.spark.ingest import stream_schema
 from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.run import Run
-from daybreak.spark.session import local_session
+from daybreak.spark.session import local_session, timezone_of, with_timezone
 from daybreak.spark.sinks import Callback
 from daybreak.spark.windows.check import event_times
 from daybreak.spark.windows.shared import Views
@@ -68,6 +69,8 @@ class App:
     panes: bool = True
     #: The longest window that is allowed.
     max_window: str = "1 hour"
+    #: The time zone that local times are read and written in; None: that of the Spark session.
+    timezone: str | None = None
     _views: dict[str, ViewSpec] = field(default_factory=dict)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
@@ -94,6 +97,7 @@ class App:
             app._queries[query.name] = _Declared(query)
         app._views = {v.name: v for v in pipeline.views}
         app.max_window = pipeline.max_window or app.max_window
+        app.timezone = pipeline.timezone
         app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
         return app
 
@@ -199,9 +203,12 @@ class App:
     def check(self, policy: str | BasePolicy | None = None) -> Prepared:
         """Validates everything and starts nothing; ``ConfigError`` says what is wrong."""
         chosen = self._chosen_policy(policy)
+        if self.timezone is not None:
+            check_timezone(self.timezone, "[app]")
+        spark = with_timezone(self.spark, self.timezone, "[app]")
         schemas = {name: self._schema(spec) for name, spec in self._streams.items()}
         times = event_times(self._streams, schemas)
-        checker = Checker(self.spark, schemas, times, panes=self.panes)
+        checker = Checker(spark, schemas, times, panes=self.panes)
         max_window_us = duration_us(self.max_window, "[app]", "max_window")
         views = Views(self._views, checker, max_window_us)
         checked = {name: self._checked(checker, views, d) for name, d in self._queries.items()}
@@ -214,7 +221,8 @@ class App:
         checked |= {spec.name: views.checked[spec.name] for spec in shared}
         return Prepared(
             name=self.name,
-            spark=self.spark,
+            spark=spark,
+            timezone=timezone_of(spark),
             folder=self.folder,
             network=self._network(checked, shared),
             policy=chosen,

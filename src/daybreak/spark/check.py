@@ -128,7 +128,7 @@ class Checker:
             raise ConfigError(
                 f"stream {name!r}", "has a control character in its name", "rename the stream"
             )
-        if ARRIVAL in schema.names:
+        if ARRIVAL in (column.lower() for column in schema.names):
             raise ConfigError(
                 f"stream {name!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
             )

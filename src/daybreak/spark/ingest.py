@@ -17,8 +17,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.specs import StreamSpec
@@ -32,6 +33,9 @@ from daybreak.spark.deadletters import (
 from daybreak.spark.logspace import Room
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import OnSegment, SegmentStore
+
+#: Types that PySpark turns into structs of fields that must not be NULL, and fails at a NULL.
+_COMPOSED = ("variant", "geometry", "geography")
 
 
 class StreamSource:
@@ -142,16 +146,59 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
 
 
 def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> StructType:
-    """The columns of a stream, as declared or as its source has them."""
+    """The columns of a stream, as declared or as its source has them.
+
+    All may be NULL: what a source promises, its rows need not keep.
+    """
     columns = read_stream(spark, spec, folder).schema
-    schema = StructType([f for f in columns.fields if f.name != MALFORMED])
+    schema = StructType([_nullable(f) for f in columns.fields if f.name != MALFORMED])
+    place = f"stream {spec.name!r}"
     if spec.time is not None and spec.time not in schema.names:
         raise ConfigError(
-            f"stream {spec.name!r}",
+            place,
             f"time = {spec.time!r} is not one of its columns",
             f"choose from {', '.join(schema.names)}",
         )
+    for field in schema.fields:
+        if not _fits_arrow(field.dataType):
+            raise ConfigError(
+                place,
+                f"column {field.name!r} is of type {field.dataType.simpleString()}, which a "
+                "segment cannot hold",
+                "declare it as a STRING, or leave it out of the schema",
+            )
     return schema
+
+
+def _nullable(field: StructField) -> StructField:
+    return StructField(field.name, _all_nullable(field.dataType), True, field.metadata)
+
+
+def _all_nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([_nullable(field) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_all_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_all_nullable(kind.keyType), _all_nullable(kind.valueType), True)
+    return kind
+
+
+def _fits_arrow(kind: DataType) -> bool:
+    """Whether PySpark can hand over such values, NULL among them, as Arrow."""
+    if isinstance(kind, StructType):
+        return all(_fits_arrow(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _fits_arrow(kind.elementType)
+    if isinstance(kind, MapType):
+        return _fits_arrow(kind.keyType) and _fits_arrow(kind.valueType)
+    if kind.typeName() in _COMPOSED:
+        return False
+    try:
+        to_arrow_type(kind, timezone="UTC")
+    except PySparkException:
+        return False
+    return True
 
 
 def _first_line(error: Exception) -> str:

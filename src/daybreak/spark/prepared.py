@@ -26,7 +26,10 @@ class Prepared:
     """A checked application: nothing about it can be wrong any more but the world."""
 
     name: str
+    #: A session of its own, so that later changes of the user's do not reach the queries.
     spark: SparkSession
+    #: The time zone of that session.
+    timezone: str
     folder: Path
     network: Network
     policy: BasePolicy

@@ -108,7 +108,7 @@ class Run:
         self.prepared = prepared
         # Refused before locking.
         self.sinks = prepared.sinks(run_dir, limits.job_timeout_s)
-        self.rundir = RunDirectory.open(run_dir, prepared.name)
+        self.rundir = RunDirectory.open(run_dir, prepared.name, prepared.timezone)
         self.events = EventLog(self.rundir.root)
         self.limits = limits
         self._shedding = shedding
@@ -622,6 +622,7 @@ class Run:
             **policy.told(self.start_ns),
             "spark": self.prepared.spark.version,
             "master": self.prepared.spark.sparkContext.master,
+            "timezone": self.prepared.timezone,
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "kin": {n: c.kin for n, c in self.prepared.checked.items() if c.kin is not None},
             "windows": [n for n, c in self.prepared.checked.items() if c.windowing],

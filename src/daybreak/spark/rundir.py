@@ -2,7 +2,7 @@
 
 ::
 
-    RUN/daybreak.json   layout version, pipeline, when it was created
+    RUN/daybreak.json   layout version, pipeline, time zone, when it was created
     RUN/lock            held while a driver runs; names its pid and its JVM's
     RUN/state.db        the commit log, with what is small of segments and results
     RUN/segments/       what was ingested, where it is large
@@ -57,8 +57,13 @@ class RunDirectory:
             make_folder(folder)
 
     @classmethod
-    def open(cls, root: Path, pipeline: str, jvm_wait_s: float = 10.0) -> Self:
+    def open(
+        cls, root: Path, pipeline: str, timezone: str | None = None, jvm_wait_s: float = 10.0
+    ) -> Self:
         """Creates or reopens it; ``ConfigError`` if it is in use, foreign or of another layout.
+
+        So it is if its rows were read in another ``timezone``: the same text would be another
+        instant from now on. One that was made before time zones were recorded adopts this one.
 
         The JVM of a driver that was killed lives on for a moment and may still write: it is
         waited for up to ``jvm_wait_s``.
@@ -74,7 +79,7 @@ class RunDirectory:
         lock = _take_lock(root)
         try:
             _await_jvm(root, lock, jvm_wait_s)
-            described = _describe(root, pipeline)
+            described = _describe(root, pipeline, timezone)
             _write_owner(lock, {"driver": os.getpid()})
             return cls(root, pipeline, described["created"], lock)
         except BaseException:
@@ -121,12 +126,13 @@ def _refuse_foreign(root: Path) -> None:
         )
 
 
-def _describe(root: Path, pipeline: str) -> dict[str, Any]:
+def _describe(root: Path, pipeline: str, timezone: str | None) -> dict[str, Any]:
     """What daybreak.json says, written now if it is missing."""
     path = root / "daybreak.json"
+    zone = {} if timezone is None else {"timezone": timezone}
     if not path.exists():
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        new = {"layout": LAYOUT, "pipeline": pipeline, "created": created}
+        new = {"layout": LAYOUT, "pipeline": pipeline, **zone, "created": created}
         write_durably(path, lambda file: file.write(json.dumps(new, indent=2).encode()))
         return new
     found = _parsed(path.read_bytes())
@@ -137,10 +143,18 @@ def _describe(root: Path, pipeline: str) -> dict[str, Any]:
             f"belongs to pipeline {found.get('pipeline')!r}, not {pipeline!r}",
             "choose another run directory",
         )
-    if found["layout"] != LAYOUT:
-        found["layout"] = LAYOUT  # the commit log migrates itself
-        write_durably(path, lambda file: file.write(json.dumps(found, indent=2).encode()))
-    return found
+    recorded = found.get("timezone", timezone)
+    if timezone is not None and recorded != timezone:
+        raise ConfigError(
+            str(root),
+            f"was made in time zone {recorded!r}, and this run's is {timezone!r}",
+            f'add timezone = "{recorded}" to [app], or choose a new run directory',
+        )
+    # The commit log migrates itself.
+    present = {**found, "layout": LAYOUT, **zone}
+    if found != present:
+        write_durably(path, lambda file: file.write(json.dumps(present, indent=2).encode()))
+    return present
 
 
 def _check_layout(path: Path, found: dict[str, Any]) -> None:

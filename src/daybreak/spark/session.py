@@ -27,6 +27,8 @@ INSTALL_JAVA = {
     "macOS": "brew install openjdk@17",
 }
 
+_TIMEZONE = "spark.sql.session.timeZone"
+
 #: Small jobs, many of them: few shuffle partitions, no re-planning between stages, and a
 #: checkpoint writer that does not fork ``chmod`` four times a micro-batch. On a file system
 #: that is not local, give the default manager back through ``extra_conf``. The JVM never
@@ -45,7 +47,7 @@ LOCAL_CONF: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
+    _TIMEZONE: "UTC",
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -74,6 +76,31 @@ def local_session(
     for key, value in {**conf, **(extra_conf or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def timezone_of(spark: SparkSession) -> str:
+    """The time zone that a session reads and writes local times in."""
+    return str(spark.conf.get(_TIMEZONE))
+
+
+def with_timezone(spark: SparkSession, timezone: str | None, place: str) -> SparkSession:
+    """A clone of the session in this time zone; left out: in the session's own, for good.
+
+    A clone, so that neither changes the other. It keeps temporary views and functions.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    try:
+        clone.conf.set(_TIMEZONE, timezone or timezone_of(spark))
+    except PySparkException:
+        raise ConfigError(
+            place,
+            f"Spark does not know timezone {timezone!r}",
+            'give a name such as "Europe/Berlin" or "UTC"',
+        ) from None
+    return clone
 
 
 def require_java() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,6 @@ from daybreak.spark.app import App
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.run import Run
-from daybreak.spark.windows.check import event_times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,9 +76,22 @@ class Corpus:
         for session in (self._batches, self._session):
             for name, sql in STATIC.items():
                 session.sql(sql).createOrReplaceTempView(name)
+        self._checker = self._made_checker()
+
+    def _made_checker(self) -> Remembering:
+        """The checker of an application over the streams, as the application makes it."""
+        made: list[Remembering] = []
+
+        def make(*arguments: Any, **options: Any) -> Remembering:
+            made.append(Remembering(*arguments, **options))
+            return made[-1]
+
         app = self.app()
-        times = event_times(app._streams, self._schemas)
-        self._checker = Remembering(self._session, self._schemas, times)
+        app.query("first", sql="SELECT n FROM readings")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("daybreak.spark.app.Checker", make)
+            app.check("fcfs")
+        return made[0]
 
     def batch(self, entries: list[Entry]) -> dict[str, pa.Table | str]:
         """The rows of each as one batch, or why Spark gives none."""
@@ -129,10 +142,11 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Results:
-    """What one run gave: rows by query, and why queries failed."""
+    """What one run gave: rows by query, why queries failed, and how many ran as one job."""
 
     rows: Mapping[str, pa.Table | None]
     failures: Mapping[str, str]
+    most_together: int
 
 
 def run_together(prepared: Prepared, folder: Path) -> Results:
@@ -140,7 +154,8 @@ def run_together(prepared: Prepared, folder: Path) -> Results:
     policy = make_policy_with("stride", train=45)
     with Run(replace(prepared, policy=policy), folder / "run", rider_bound_s=10.0) as run:
         run.drain(flush=True)
-        return Results({name: run.rows(name) for name in prepared.specs}, run.failures)
+        rows = {name: run.rows(name) for name in prepared.specs}
+    return Results(rows, run.failures, _most_together(folder))
 
 
 def run_alone(prepared: Prepared, folder: Path) -> Results:
@@ -158,7 +173,12 @@ def run_alone(prepared: Prepared, folder: Path) -> Results:
     for name, files in folders.items():
         tables = [pq.read_table(file) for file in sorted(files.glob("*.parquet"))]
         found[name] = pa.concat_tables(tables) if tables else None
-    return Results(found, run.failures)
+    return Results(found, run.failures, _most_together(folder))
+
+
+def _most_together(folder: Path) -> int:
+    jobs = pq.read_table(folder / "run/record/jobs.parquet", columns=["together"])
+    return max(int(n) for n in jobs["together"].to_pylist())
 
 
 def bag(table: pa.Table | None) -> Counter[str]:
@@ -169,7 +189,8 @@ def bag(table: pa.Table | None) -> Counter[str]:
 
 def types(table: pa.Table) -> list[str]:
     """Names and types of the columns; whether they may be NULL is left out."""
-    return [f"{f.name}: {f.type}".replace(" not null", "") for f in table.schema]
+    # What Parquet calls the entries of a map is shown, too.
+    return [re.sub(r" not null| \('[^']*'\)", "", f"{f.name}: {f.type}") for f in table.schema]
 
 
 def _text(value: Any) -> str:

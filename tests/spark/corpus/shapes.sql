@@ -22,7 +22,7 @@ Shapes of queries: WITH, subqueries, generators, static tables, unions, pipes, h
 @ lateral view: SELECT n, e FROM readings LATERAL VIEW explode(arr) t AS e WHERE e > 3
 @ lateral view outer: SELECT n, e FROM readings LATERAL VIEW OUTER explode(arr) t AS e
 @ another over the same lateral view: SELECT n + 1 AS m, e * 2 AS f FROM readings LATERAL VIEW OUTER explode(arr) t AS e WHERE e IS NULL OR e > 3
-@ lateral views in a row: SELECT n, e, f FROM readings LATERAL VIEW explode(arr) t AS e LATERAL VIEW explode(array(e, 'x')) u AS f
+@ lateral views in a row: SELECT n, e, f FROM readings LATERAL VIEW explode(arr) t AS e LATERAL VIEW explode(array(string(e), 'x')) u AS f
 @ lateral view of a map: SELECT n, mk, mv FROM readings LATERAL VIEW explode(m) t AS mk, mv WHERE mk = 'SELECT' OR mv > 3
 @ lateral view that shadows a column: SELECT t.n AS e, readings.n AS m FROM readings LATERAL VIEW explode(arr) t AS n
 @ inline: SELECT n, inline(array(named_struct('a', 1, 'b', s), named_struct('a', 2, 'b', 'x'))) FROM readings

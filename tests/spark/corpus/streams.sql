@@ -79,8 +79,3 @@ SELECT CAST(id AS INT) AS n, id % 2 AS k, TIMESTAMP '2026-01-01 00:00:00' + make
 
 @ window:
 SELECT CAST(id AS INT) AS n, id % 2 AS k, TIMESTAMP '2026-01-01 00:00:00' + make_dt_interval(0, 0, 0, id * 0.7) AS at FROM range(20)
-
-@ variants:
-SELECT CAST(id AS INT) AS n, parse_json(concat('{"a": ', id, ', "b": [1, null, "x"]}')) AS var,
-  TIMESTAMP '2026-01-01 00:00:00' + make_dt_interval(0, 0, 0, id * 0.7) AS at
-FROM range(20)

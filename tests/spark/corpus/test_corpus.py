@@ -57,14 +57,22 @@ def test_what_may_run_is_accepted_and_what_may_not_is_refused_with_a_remedy(
         assert "\n" not in str(found)
 
 
+def test_many_texts_run_as_one_job_or_none_does(
+    results: Results, request: pytest.FixtureRequest
+) -> None:
+    together = "together" in request.node.name
+    assert results.most_together > 20 if together else results.most_together == 1
+
+
 @pytest.mark.parametrize("entry", MUST_RUN, ids=lambda entry: entry.name)
 def test_the_rows_are_those_of_the_batch(
     prepared: Prepared, batches: dict[str, pa.Table | str], results: Results, entry: Entry
 ) -> None:
     batch = batches[entry.name]
     assert not isinstance(batch, str), f"as a batch: {batch}"
-    assert entry.name in prepared.specs, "it is refused"
-    assert entry.name not in results.failures
+    if entry.name not in prepared.specs:
+        pytest.fail("it is refused")
+    assert results.failures.get(entry.name) is None
     rows = results.rows[entry.name]
     assert bag(rows) == bag(batch)
     assert rows is None or types(rows) == types(batch)

@@ -24,10 +24,12 @@ Every type that Spark has.
 @ arrays: SELECT n, texts, size(texts) AS z, array(1, NULL, n) AS a, slice(texts, 1, 1) AS e FROM typed WHERE size(texts) >= 0 OR texts IS NULL
 @ maps: SELECT n, numbers, map('x', n) AS m, map_keys(numbers) AS k, numbers['a'] AS a FROM typed WHERE map_contains_key(numbers, 'b') OR numbers IS NULL
 @ structs: SELECT n, deep, deep.b[0].c AS c, named_struct('x', n, 'y y', struct(s AS t)) AS x FROM typed WHERE deep.a > 2
+@ a struct that may be NULL: SELECT n, IF(n > 3, named_struct('a', 1, 'b', array(named_struct('c', n))), NULL) AS st FROM typed
+@ a struct of NULL in a map: SELECT n, map('k', IF(n > 3, named_struct('a', 1), NULL)) AS m FROM typed WHERE n > 1
 @ a map of structs of arrays: SELECT n, map(n, named_struct('a', array(map('x', texts)))) AS m FROM typed
-@ a variant inside: SELECT n, variant_get(var, '$.a', 'int') AS a, to_json(var) AS j FROM variants WHERE variant_get(var, '$.a', 'int') > 3
-@ a variant [refused: no sink can hold]: SELECT n, var FROM variants WHERE n < 9
-@ a variant that is NULL [refused: no sink can hold]: SELECT n, IF(n > 3, var, NULL) AS v FROM variants
+@ a variant inside: SELECT n, variant_get(parse_json(concat('{"a": ', n, '}')), '$.a', 'int') AS a, to_json(parse_json('{"b": [1, null, "x"]}')) AS j FROM typed WHERE variant_get(parse_json(concat('[', n, ']')), '$[0]', 'int') > 3
+@ a variant [refused: no sink can hold]: SELECT n, parse_json('{"a": 1}') AS v FROM typed
+@ a variant in a struct [refused: no sink can hold]: SELECT n, struct(IF(n > 3, parse_json('1'), NULL) AS v) AS s FROM typed
 @ a collated text: SELECT n, ci, ci = 'ABC' AS same FROM typed WHERE ci = 'abc'
 @ another collated text: SELECT n, 'x' COLLATE UNICODE_CI AS c FROM typed WHERE s COLLATE UTF8_LCASE = 'äö SS' OR ci LIKE 'A%'
 @ a char: SELECT n, CAST(s AS CHAR(3)) AS c, CAST(n AS VARCHAR(5)) AS v FROM typed
@@ -37,7 +39,7 @@ Every type that Spark has.
 @ a null without a type [refused: has no type]: SELECT n, NULL AS x FROM typed
 @ a null within a struct [refused: has no type]: SELECT n, struct(NULL AS x) AS x FROM typed
 @ an empty array without a type [refused: has no type]: SELECT n, array() AS x FROM typed
-@ casts to texts: SELECT n, CAST(d AS STRING) AS a, CAST(wide AS STRING) AS b, CAST(ts AS STRING) AS c, CAST(bin AS STRING) AS e, CAST(deep AS STRING) AS f, CAST(span AS STRING) AS g FROM typed
+@ casts to texts: SELECT n, CAST(d AS STRING) AS a, CAST(wide AS STRING) AS b, CAST(ts AS STRING) AS c, hex(bin) AS e, CAST(deep AS STRING) AS f, CAST(span AS STRING) AS g FROM typed
 @ types in an aggregate: SELECT window.end AS e, sum(money) AS a, max(wide) AS b, min(fine) AS c, max(day) AS d, max(ts) AS f, min(s) AS g, max(bin) AS h, bool_and(bool) AS i, max(span) AS j, max(ntz) AS k FROM typed GROUP BY window(at, '10 seconds')
 @ types by key in an aggregate: SELECT window.end AS e, tiny, s, day, wide, count(*) AS c FROM typed GROUP BY window(at, '20 seconds'), tiny, s, day, wide
 @ nan by key: SELECT window.end AS e, d, count(*) AS c FROM typed GROUP BY window(at, '20 seconds'), d

@@ -36,7 +36,7 @@ FROM readings GROUP BY window(at, '10 seconds') /* HAVING count(*) > 100 */
 @ a call in a call: SELECT window.end AS e, abs(sum(-v)) AS a, coalesce(max(x), -1) AS b, IF(count(*) > 3, 'count(*) > 3', string(count(*))) AS c FROM readings GROUP BY window(at, '10 seconds')
 @ counts: SELECT window.end AS e, count(*) AS a, count(1) AS b, count(x) AS c, count(x, s) AS d, count_if(x > 1) AS f FROM readings GROUP BY window(at, '10 seconds')
 @ panes and counts: SELECT window.end AS e, count(*) AS a, count(1) AS b, count(x) AS c, count(x, s) AS d, count_if(x > 1) AS f FROM readings GROUP BY window(at, '10 seconds', '5 seconds')
-@ spreads: SELECT window.end AS e, percentile(v, 0.5) AS p, var_pop(v) AS a, min(x) AS b FROM readings GROUP BY window(at, '10 seconds')
+@ spreads: SELECT window.end AS e, percentile(v, 0.5) AS p, bool_or(x > 2) AS a, min(x) AS b FROM readings GROUP BY window(at, '10 seconds')
 @ an aggregate of a subquery: SELECT w.start AS b, g, count(*) AS c FROM (SELECT window(at, '10 seconds') AS w, v % 2 AS g, s FROM readings WHERE s <> 'GROUP BY w') GROUP BY w, g
 @ an aggregate of with: WITH c AS (SELECT at, v * 2 AS v FROM readings WHERE k > 0) SELECT window.end AS e, sum(v) AS s FROM c GROUP BY window(at, '10 seconds')
 @ an aggregate of with that shadows: WITH readings AS (SELECT at, v * 2 AS v FROM readings WHERE k > 0) SELECT window.end AS e, sum(v) AS s FROM readings GROUP BY window(at, '10 seconds')

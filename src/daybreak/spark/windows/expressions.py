@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from daybreak.spark.windows.times import Grid
+from daybreak.spark.windows.zones import DAY_US, drift_us
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def conjuncts(condition: Expression) -> Iterator[Expression]:
 
 #: What stands for its only child: names for other expressions, and casts between equal types.
 _STAND_INS = frozenset({"Between", "DatetimeSub", "KnownNullable", "KnownNotNull"})
+_TIMES = ("timestamp", "timestamp_ntz")
 
 
 def bare(expression: Expression) -> Expression:
@@ -80,11 +82,19 @@ def bare(expression: Expression) -> Expression:
 
 
 def _is_idle_cast(expression: Expression) -> bool:
-    return (
-        expression.kind == "Cast"
-        and expression.fields["dataType"] == "timestamp"
-        and bare(expression.children[0]).kind in ("TimestampAddInterval", "AttributeReference")
-    )
+    """A cast to the type it has. One between TIMESTAMP and TIMESTAMP_NTZ changes the number."""
+    if expression.kind != "Cast" or expression.fields["dataType"] not in _TIMES:
+        return False
+    return _time_type(expression.children[0]) == str(expression.fields["dataType"])
+
+
+def _time_type(expression: Expression) -> str | None:
+    """The type of a time, or of one shifted by an interval; None for anything else."""
+    plain = bare(expression)
+    while plain.kind == "TimestampAddInterval":
+        plain = bare(plain.children[0])
+    kind = plain.fields.get("dataType") if plain.kind in ("AttributeReference", "Cast") else None
+    return kind if kind in _TIMES else None
 
 
 def window_of(expression: Expression) -> tuple[Grid, Expression] | None:
@@ -104,7 +114,7 @@ def window_of(expression: Expression) -> tuple[Grid, Expression] | None:
     shifted, slide = moduli[0].children
     time, offset = shifted.children
     grid = Grid(_number(sums.children[1]), _number(slide), _number(offset))
-    return grid, time.children[0]
+    return grid, bare(time.children[0])
 
 
 def window_start(expression: Expression) -> tuple[int, int] | None:
@@ -129,11 +139,20 @@ def _number(literal: Expression) -> int:
     return int(literal.fields["value"])
 
 
-def shifted_time(expression: Expression) -> tuple[int, int] | None:
-    """``column + interval`` as the column's id and microseconds; None for anything else."""
+@dataclass(frozen=True)
+class Shifted:
+    """A column plus ``us``, give or take ``drift_us``: days are not always of 24 hours."""
+
+    column: int
+    us: int = 0
+    drift_us: int = 0
+
+
+def shifted_time(expression: Expression) -> Shifted | None:
+    """``column + interval``; None for anything else."""
     plain = bare(expression)
     if plain.kind == "AttributeReference":
-        return plain.id, 0
+        return Shifted(plain.id)
     if plain.kind != "TimestampAddInterval":
         return None
     start, by = bare(plain.children[0]), plain.children[1]
@@ -144,12 +163,17 @@ def shifted_time(expression: Expression) -> tuple[int, int] | None:
     is_literal = by.kind == "Literal" and isinstance(kind, str) and kind.startswith("interval ")
     if not is_literal or not str(by.fields["value"]).lstrip("-").isdecimal():
         return None
-    inner = shifted_time(start)
-    return None if inner is None else (inner[0], inner[1] + sign * int(by.fields["value"]))
+    inner, us = shifted_time(start), sign * int(by.fields["value"])
+    if inner is None:
+        return None
+    drift = 0
+    if abs(us) >= DAY_US and _time_type(start) == "timestamp":
+        drift = drift_us(str(plain.fields.get("timeZoneId")))
+    return Shifted(inner.column, inner.us + us, inner.drift_us + drift)
 
 
 def differences(condition: Expression) -> Iterator[tuple[int, int, int]]:
-    """Every ``a <= b + us`` between two columns that the condition states, as (a, b, us)."""
+    """Every ``a <= b + us`` between two columns that the condition implies, as (a, b, us)."""
     for part in conjuncts(condition):
         if part.kind in ("LessThanOrEqual", "LessThan"):
             small, large = part.children
@@ -159,4 +183,5 @@ def differences(condition: Expression) -> Iterator[tuple[int, int, int]]:
             continue
         left, right = shifted_time(small), shifted_time(large)
         if left is not None and right is not None:
-            yield left[0], right[0], right[1] - left[1]
+            drift = left.drift_us + right.drift_us
+            yield left.column, right.column, right.us - left.us + drift

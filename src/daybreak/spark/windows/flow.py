@@ -66,6 +66,8 @@ class Flows:
         self._stream = stream
         self._part = part
         self._times = times or {}
+        #: Type of the event time of each stream that was met.
+        self._kinds: dict[str, str] = {}
 
     def of(self, node: Node) -> Flow:  # noqa: PLR0911  # one line an operator
         """The flow out of a node that reads a stream; ``Misfit`` where windows would mix."""
@@ -122,7 +124,21 @@ class Flows:
             leaf = leaf.children[0]
         wanted = self._times.get(stream)
         columns = parse_list(leaf.fields.get("output", []))
-        return Flow(times={c.id: stream for c in columns if c.fields["name"] == wanted})
+        mine = [c for c in columns if c.fields["name"] == wanted]
+        self._kinds.update((stream, str(c.fields["dataType"])) for c in mine)
+        return Flow(times={c.id: stream for c in mine})
+
+    def _refuse_mixed(self, what: str, node: Node) -> None:
+        """An instant and a local time are different numbers, and lie in different windows."""
+        streams = {self._kinds[s]: s for s in sorted(self._reads(node)) if s in self._kinds}
+        if len(streams) > 1:
+            instant, local = streams["timestamp"], streams["timestamp_ntz"]
+            raise Misfit(
+                f"{what} stream {instant!r}, whose event time is a TIMESTAMP, and stream "
+                f"{local!r}, whose event time is a TIMESTAMP_NTZ",
+                f"declare both as TIMESTAMP in the schemas of their streams: the local times of "
+                f"{local!r} are then read in the pipeline's time zone",
+            )
 
     def _projected(self, node: Node) -> Flow:
         below = self.of(node.children[0])
@@ -208,6 +224,7 @@ class Flows:
     def _set(self, node: Node) -> Flow:
         flows = [self.of(child) for child in node.children if self._reads(child)]
         columns = [self.outputs(child) for child in node.children if self._reads(child)]
+        self._refuse_mixed("unites", node)
         first, *others = flows
         aligned: dict[int, Mark] = {}
         times: dict[int, str] = {}
@@ -251,6 +268,7 @@ class Flows:
         if not self._reads(left):
             return self.of(right)
         one, other = self.of(left), self.of(right)
+        self._refuse_mixed("joins", node)
         if node.fields.get("condition"):
             more = [*more, parse_expression(node.fields["condition"])]
         kind = _join_type(node)
