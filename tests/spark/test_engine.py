@@ -16,6 +16,7 @@ import pytest
 from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.base import Change
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.runtime.starts import load_run
 from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
@@ -278,10 +279,14 @@ def test_a_sink_that_fails_parks_its_query_and_the_next_start_delivers(
     solid = run.rows("solid")
     assert solid is not None
     assert solid.num_rows == 100
+    answered = run.report().overall().count
     works[0] = True
     with app().run("fcfs", run_dir=tmp_path / "run") as run:
         run.drain()
     assert not run.failures
+    # The record of the first start is still there, and a report covers both.
+    assert 0 < answered < 200
+    assert load_run(tmp_path / "run").overall().count == 200
     assert sorted(n for _, rows in got for n in rows) == list(range(100))
     assert len({key for key, _ in got}) == len(got)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, BinaryIO
 
 from daybreak.links.classes import MOST_CLASSES
 from daybreak.links.counters import ReceiverCounters
@@ -228,9 +228,7 @@ class LinkReceiver:
                 with session.lock, self._changed:
                     self._sessions.disconnect(name, connection)
 
-    def _take_all(
-        self, session: Session, connection: socket.socket, stream: io.BufferedReader
-    ) -> None:
+    def _take_all(self, session: Session, connection: socket.socket, stream: BinaryIO) -> None:
         while (frame := read_frame(stream, self._most_payload_bytes)) is not None:
             if frame.kind is Kind.DATA:
                 if not self._take(session, connection, frame):
