@@ -376,3 +376,36 @@ def test_other_mistakes_are_refused_before_anything_starts(
     refused(declare(spark), "is not registered", policy="fsfc")
     with pytest.raises(ConfigError, match="rises"):
         declare(spark).query("q", sql="SELECT * FROM readings", qos=[[0, 1], [1, 0.1], [2, 0.5]])
+
+
+def test_a_decorator_needs_no_parentheses_and_everything_shows_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = App(spark, name="shown <b>")
+    app.stream("readings", format="generator", options={"limit": 20})
+
+    @app.query
+    def hot(readings: DataFrame) -> DataFrame:
+        return readings.select("reading")
+
+    @app.query("cold", cls="default")
+    def other(readings: DataFrame) -> DataFrame:
+        return readings.select("reading")
+
+    assert callable(hot)
+    assert callable(other)
+    assert repr(app) == "<App shown <b>: 1 stream, 2 queries>"
+    assert "<td>hot</td>" in app._repr_html_()
+    assert "shown &lt;b&gt;" in app._repr_html_()
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+        assert repr(run).startswith("<Run shown <b> under fcfs: running for ")
+        assert repr(run).endswith(", 2 queries>")
+        assert "<td>hot</td><td>default</td><td>running</td>" in run._repr_html_()
+    assert repr(run).startswith("<Run shown <b> under fcfs: stopped after ")
+    assert repr(run.report()).startswith("<RunReport shown <b> under fcfs: ")
+    assert ", 2 queries, 40 answers, mean " in repr(run.report())
+    assert "<th>answers</th>" in run._repr_html_()
+    rows = run.rows("hot")
+    assert rows is not None
+    assert rows.num_rows == 20

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S, QoSGraph
+from daybreak.runtime.display import report_html, report_line
 from daybreak.runtime.staleness import Stale
 
 FORMAT = 1
@@ -159,6 +160,13 @@ class RunReport:
     memory: Memory | None = None
     #: Only where results do not say it: on Spark, where an output is an answer, yes or no.
     stale: Stale | None = None
+
+    def __repr__(self) -> str:
+        """In a line: the fields hold every answer of the run."""
+        return f"<RunReport {report_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
 
     @property
     def duration_s(self) -> float:
