@@ -56,5 +56,11 @@ def test_an_escaped_password_is_hidden_in_both_spellings() -> None:
     assert redacted("got p@ss/w0rd, that is p%40ss%2Fw0rd", url) == "got ***, that is ***"
 
 
+def test_a_short_password_spares_longer_words_and_user_names_stay() -> None:
+    text = "postgresql://db: password 'postgres' of user 'ann' is wrong"
+    assert redacted(text, "postgresql://ann:postgres@db") == text.replace("'postgres'", "'***'")
+    assert redacted("user 'ann'", "postgresql://ann@db") == "user 'ann'"
+
+
 def test_urls_nobody_declared_are_redacted_in_a_text() -> None:
     assert redacted("moved to http://ann:pw@elsewhere/x") == "moved to http://***@elsewhere/x"

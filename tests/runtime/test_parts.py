@@ -96,5 +96,4 @@ def test_earlier_starts_make_room_first_and_are_bounded(tmp_path: Path) -> None:
         record.add(part(i * 1000, rows=1000))
         record.write()
     assert not earlier_starts(tmp_path)
-    assert record.dropped >= MOST_STARTS
     assert pq.read_table(tmp_path / "a.parquet", partitioning=None).num_rows >= 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from daybreak.cli.main import app
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
+from daybreak.report.run import starts_lines
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import Parts
 from daybreak.runtime.report import RunReport
@@ -124,6 +126,15 @@ def test_a_start_that_cannot_be_read_is_counted(run: Path) -> None:
     report = load_run(run)
     assert report.duration_s == 3
     assert report.manifest["starts_unreadable"] == 1
+
+
+def test_starts_that_made_room_are_counted(run: Path) -> None:
+    Start(run / "record", "new").write()
+    shutil.rmtree(run / "record/starts/000001")
+    report = load_run(run)
+    assert len(report.manifest["starts"]) == 2
+    assert report.manifest["starts_dropped"] == 1
+    assert "1 earlier starts made room for newer ones" in starts_lines(report)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ _SECRET_NAME = re.compile(
 #: Values of other parameters are searched for in foreign texts from this length on: shorter
 #: ones, such as the 0 of ``db=0``, occur in any text.
 _TELLING_LENGTH = 6
+_LONG = 10
 
 
 def shown_url(url: str, *, keep_query: bool = False) -> str:
@@ -40,7 +41,11 @@ def redacted(text: str, *urls: str) -> str:
     """The text without credentials: those of these URLs, and those of any URL in the text."""
     # The longest first, so that no secret is cut by another one that is part of it.
     for secret in sorted({s for url in urls for s in _secrets(url)}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+        # A short one only as a word of its own: the password "postgres" is no part of
+        # "postgresql".
+        short = len(secret) < _LONG and secret.isalnum()
+        pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if short else re.escape(secret)
+        text = re.sub(pattern, HIDDEN, text)
     return _URL.sub(lambda found: shown_url(found[0], keep_query=True), text)
 
 
@@ -73,8 +78,9 @@ def _secrets(url: str) -> Iterator[str]:
     _, _, rest = url.partition("://")
     userinfo, rest = _split_userinfo(rest)
     _, colon, password = userinfo.partition(":")
-    # Without a colon it can be a user name or a token: hidden in case it is a token.
-    yield from _spellings(password if colon else userinfo)
+    # Without a colon it is a user name, or a token, which is long.
+    if colon or len(userinfo) >= _LONG:
+        yield from _spellings(password if colon else userinfo)
     query = rest.partition("?")[2]
     for _, name, value in _PARAMETER.findall("?" + query):
         if _SECRET_NAME.search(unquote_plus(name)) or len(value) >= _TELLING_LENGTH:

@@ -66,6 +66,8 @@ def starts_lines(report: RunReport) -> list[str]:
         began_s = start["started_s"]
         when = "" if began_s is None else f" at {datetime.fromtimestamp(began_s, UTC):%F %T} UTC"
         lines.append(f"start {n}{when}: {duration(start['duration_s'])}, {start['policy']}")
+    if about.get("starts_dropped"):
+        lines.append(f"{about['starts_dropped']} earlier starts made room for newer ones")
     if about.get("starts_unreadable"):
         lines.append(f"{about['starts_unreadable']} earlier starts left no readable record")
     return lines

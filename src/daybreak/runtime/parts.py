@@ -31,7 +31,7 @@ class Parts:
         self._max_bytes = max_bytes
         self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MOST_WAITING)
         self._next: dict[str, int] = {}
-        #: Parts that were removed to make room for newer ones.
+        #: Parts of this start that were removed to make room for newer ones.
         self.dropped = 0
         keep_earlier_start(folder)
 
@@ -92,7 +92,6 @@ class Parts:
                 return
             over -= size
             shutil.rmtree(start)
-            self.dropped += 1
         for part in sorted(sizes, key=lambda p: (p.name, p.parent.name)):
             if over <= 0:
                 break

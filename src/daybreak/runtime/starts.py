@@ -77,7 +77,8 @@ def load_run(run: Path) -> RunReport:
     if not earlier:
         return reports[0]
     joined = join_starts(reports)
-    return replace(joined, manifest={**joined.manifest, "starts_unreadable": unreadable})
+    missing = {"starts_unreadable": unreadable, "starts_dropped": int(earlier[0].name) - 1}
+    return replace(joined, manifest={**joined.manifest, **missing})
 
 
 def _load_current(record: Path) -> RunReport:

@@ -94,9 +94,11 @@ def driver_conf(master: Master, driver_host: str | None = None) -> dict[str, str
         return {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     seen = master.reach()
     if driver_host is None:
-        if os.environ.get("SPARK_LOCAL_IP") or os.environ.get("SPARK_LOCAL_HOSTNAME"):
+        # Loopback is what an earlier local session of this process has left there.
+        declared = os.environ.get("SPARK_LOCAL_IP", _LOOPBACK) != _LOOPBACK
+        if declared or os.environ.get("SPARK_LOCAL_HOSTNAME") or seen is None:
             return {}
-        return {} if seen is None else {"spark.driver.host": seen}
+        return {"spark.driver.host": seen}
     conf = {"spark.driver.host": driver_host}
     if not _is_ours(driver_host):
         # The address of a gateway or of a container's host, which forwards to us.

@@ -21,7 +21,7 @@ from daybreak.freshness.mirror import Floats, Mirror
 from daybreak.freshness.planner import Plan, plan
 from daybreak.freshness.tables import read_table
 from daybreak.model.errors import ConfigError
-from daybreak.model.redaction import shown_url
+from daybreak.model.redaction import redacted, shown_url
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +90,9 @@ class Keeper:
             return error
         except Exception as error:
             # Whatever one object provokes, the others are still kept.
-            log.exception("unexpected error from source %s", row.source)
-            return SourceError(f"unexpected error ({type(error).__name__}: {error})")
+            failure = SourceError(f"unexpected error ({type(error).__name__}: {error})")
+            log.warning("source %s: %s", row.source, failure.reason)
+            return failure
 
     def record(self, visit: Visit, found: Fetched | SourceError, now_s: float) -> str:
         """Writes down how a visit ended; a line that describes it."""
@@ -120,7 +121,7 @@ class Keeper:
                 listed = [(item.name, item.host) for item in source.objects()]
             except Exception as error:
                 # Its objects stay as last listed; the next plan asks again.
-                log.warning("source %s could not be listed: %s", name, error)
+                log.warning("source %s could not be listed: %s", name, redacted(str(error)))
                 continue
             self.store.list_objects(name, listed)
         rows = self.store.rows()

@@ -43,8 +43,9 @@ def _urls(config: KeepConfig, source: SourceConfig, place: str) -> list[str]:
             raise ConfigError(
                 place, f"{path} cannot be read ({error})", "mend urls_file"
             ) from error
-        stripped = (line.strip() for line in lines)
-        urls += [line for line in stripped if line and not line.startswith("#")]
+        for line in lines:
+            if not line.lstrip().startswith("#"):
+                urls += line.split()
     return urls
 
 
