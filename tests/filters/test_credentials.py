@@ -136,6 +136,16 @@ def test_no_status_of_an_http_service_shows_credentials(
     assert all(f"?status={status}&token=t0ken-1 Basic " in request for request in asked)
 
 
+def test_a_tuple_cannot_send_the_credentials_elsewhere(answering: tuple[str, list[str]]) -> None:
+    place, asked = answering
+    elsewhere = f"http://{place}/?status=200"
+    service = http_service(
+        "asked", [f"http://ann:{ESCAPED}@127.0.0.1:{free_port()}"], path=lambda _: elsewhere
+    )
+    assert "give a path, no URL" in str(ended(service, []))
+    assert not asked
+
+
 @pytest.mark.parametrize("scheme", MAKERS)
 @pytest.mark.parametrize(
     "url",

@@ -48,14 +48,15 @@ class HttpReplica(Replica):
 
     async def _one(self, t: Any) -> Any:
         path = self._path(t)
+        if httpx2.URL(path).is_absolute_url:
+            # A tuple must not decide who gets the credentials.
+            raise ConfigError(
+                f"service at {self.address}", f"path gives {shown_url(path)}", "give a path, no URL"
+            )
         if self._query:
             path += ("&" if "?" in path else "?") + self._query
         try:
             response = await self._client.get(path)
-        except httpx2.UnsupportedProtocol as error:
-            raise ConfigError(
-                f"service at {self.address}", self.redacted(str(error)), "mend path"
-            ) from None
         except httpx2.TransportError as error:
             raise self._unavailable(error) from self.shown_cause(error)
         status = response.status_code
