@@ -18,4 +18,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name != "App":
         raise AttributeError(f"module 'daybreak' has no attribute {name!r}")
+    from daybreak.extras import need_pyspark
+
+    need_pyspark("daybreak.App")
     return import_module("daybreak.spark.app").App

@@ -10,8 +10,9 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from typer.testing import CliRunner
 
+from daybreak.cli import freshen
 from daybreak.cli.main import app
-from daybreak.freshness import Mirror, plan
+from daybreak.freshness import Mirror, Plan, curve, plan
 from daybreak.model import ConfigError
 
 TABLE = pa.table(
@@ -61,6 +62,25 @@ def test_plan_reads_csv_and_draws(tmp_path: Path) -> None:
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert out.read_text().startswith('"id","frequency"')
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "p.png", "plan.csv"]
+
+
+def test_a_large_mirror_is_drawn_from_a_condensed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[int] = []
+
+    def noted(mirror: Mirror, budgets: list[float]) -> list[Plan]:
+        planned.append(len(mirror))
+        return curve(mirror, budgets)
+
+    monkeypatch.setattr(freshen, "curve", noted)
+    rng, n = np.random.default_rng(7), 30_000
+    columns = {"change_rate": rng.lognormal(0, 1.5, n), "access": 1 / np.arange(1, n + 1)}
+    objects, picture = tmp_path / "o.parquet", tmp_path / "p.png"
+    pa_parquet.write_table(pa.table(columns), objects)
+    run("plan", str(objects), "-b", "10000", "--plot", str(picture))
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert planned[0] < 5000
 
 
 def test_group_caps_and_floors_hold(objects: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from daybreak.runtime import parts as parts_module
 from daybreak.runtime.parts import MOST_PARTS, MOST_WAITING, Parts
+from daybreak.runtime.starts import MOST_STARTS, earlier_starts
 
 
 def part(first: int, rows: int = 10) -> dict[str, pa.Table]:
@@ -64,11 +65,35 @@ def test_what_cannot_be_written_waits_but_not_without_end(
     assert numbers == list(range(10 * MOST_WAITING, 20 * MOST_WAITING))
 
 
-def test_a_new_run_begins_a_new_record(tmp_path: Path) -> None:
+def test_a_new_start_keeps_the_record_of_the_earlier_one(tmp_path: Path) -> None:
+    first = Parts(tmp_path, 2**30)
+    first.add(part(0))
+    first.write()
+    (tmp_path / "report.json").write_text("{}")
+    Parts(tmp_path, 2**30)
+    assert [p.name for p in tmp_path.iterdir()] == ["starts"]
+    kept = {p.name for p in (tmp_path / "starts/000001").iterdir()}
+    assert kept == {"a.parquet", "b.parquet", "report.json"}
+
+
+def test_a_start_that_never_wrote_a_report_leaves_nothing(tmp_path: Path) -> None:
     first = Parts(tmp_path, 2**30)
     first.add(part(0))
     first.write()
     (tmp_path / "boxes.parquet").write_bytes(b"old")
-    (tmp_path / "report.json").write_text("{}")
     Parts(tmp_path, 2**30)
     assert not list(tmp_path.iterdir())
+
+
+def test_earlier_starts_make_room_first_and_are_bounded(tmp_path: Path) -> None:
+    for _ in range(MOST_STARTS + 5):
+        (tmp_path / "report.json").write_text("{}")
+        record = Parts(tmp_path, 20_000)
+    assert len(earlier_starts(tmp_path)) == MOST_STARTS
+    (tmp_path / "report.json").write_text("x" * 15_000)
+    record = Parts(tmp_path, 20_000)
+    for i in range(10):
+        record.add(part(i * 1000, rows=1000))
+        record.write()
+    assert not earlier_starts(tmp_path)
+    assert pq.read_table(tmp_path / "a.parquet", partitioning=None).num_rows >= 1000

@@ -16,6 +16,7 @@ import pytest
 from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.base import Change
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.runtime.starts import load_run
 from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
@@ -278,10 +279,14 @@ def test_a_sink_that_fails_parks_its_query_and_the_next_start_delivers(
     solid = run.rows("solid")
     assert solid is not None
     assert solid.num_rows == 100
+    answered = run.report().overall().count
     works[0] = True
     with app().run("fcfs", run_dir=tmp_path / "run") as run:
         run.drain()
     assert not run.failures
+    # The record of the first start is still there, and a report covers both.
+    assert 0 < answered < 200
+    assert load_run(tmp_path / "run").overall().count == 200
     assert sorted(n for _, rows in got for n in rows) == list(range(100))
     assert len({key for key, _ in got}) == len(got)
 
@@ -376,3 +381,36 @@ def test_other_mistakes_are_refused_before_anything_starts(
     refused(declare(spark), "is not registered", policy="fsfc")
     with pytest.raises(ConfigError, match="rises"):
         declare(spark).query("q", sql="SELECT * FROM readings", qos=[[0, 1], [1, 0.1], [2, 0.5]])
+
+
+def test_a_decorator_needs_no_parentheses_and_everything_shows_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = App(spark, name="shown <b>")
+    app.stream("readings", format="generator", options={"limit": 20})
+
+    @app.query
+    def hot(readings: DataFrame) -> DataFrame:
+        return readings.select("reading")
+
+    @app.query("cold", cls="default")
+    def other(readings: DataFrame) -> DataFrame:
+        return readings.select("reading")
+
+    assert callable(hot)
+    assert callable(other)
+    assert repr(app) == "<App shown <b>: 1 stream, 2 queries>"
+    assert "<td>hot</td>" in app._repr_html_()
+    assert "shown &lt;b&gt;" in app._repr_html_()
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        run.drain()
+        assert repr(run).startswith("<Run shown <b> under fcfs: running for ")
+        assert repr(run).endswith(", 2 queries>")
+        assert "<td>hot</td><td>default</td><td>running</td>" in run._repr_html_()
+    assert repr(run).startswith("<Run shown <b> under fcfs: stopped after ")
+    assert repr(run.report()).startswith("<RunReport shown <b> under fcfs: ")
+    assert ", 2 queries, 40 answers, mean " in repr(run.report())
+    assert "<th>answers</th>" in run._repr_html_()
+    rows = run.rows("hot")
+    assert rows is not None
+    assert rows.num_rows == 20

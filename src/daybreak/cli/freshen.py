@@ -15,6 +15,7 @@ from daybreak.freshness import (
     Limits,
     Plan,
     bandwidth_of,
+    condensed,
     curve,
     floor_for_age,
     floor_for_freshness,
@@ -23,7 +24,7 @@ from daybreak.freshness import (
 )
 from daybreak.freshness import baselines as base
 from daybreak.freshness.heuristics import heuristic
-from daybreak.freshness.mirror import Floats, Mirror
+from daybreak.freshness.mirror import Floats, Ints, Mirror
 from daybreak.freshness.simulator import simulate
 from daybreak.freshness.tables import MirrorTable, read_mirror, write_plan
 from daybreak.model.errors import ConfigError, suggestion
@@ -155,10 +156,14 @@ def _readable(found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+#: Objects drawn one by one; of larger mirrors a sample, and the curve of a condensed one.
+MOST_DRAWN = 5000
+
+
 def _draw(figure: Figure, given: MirrorTable, made: Plan) -> None:
     left, right = figure.subplots(1, 2)
     mirror = given.mirror
-    shown = np.linspace(0, len(mirror) - 1, min(len(mirror), 5000)).astype(np.int64)
+    shown = _sample(mirror.access)
     points = left.scatter(
         mirror.change_rate[shown],
         made.frequency[shown],
@@ -166,15 +171,45 @@ def _draw(figure: Figure, given: MirrorTable, made: Plan) -> None:
         s=4,
         cmap="viridis",
     )
+    _stretch(left.set_xscale, left.set_xlim, mirror.change_rate[shown])
+    _stretch(left.set_yscale, left.set_ylim, made.frequency[shown])
     left.set_xlabel("change rate (per period)")
     left.set_ylabel("refreshes per period")
     figure.colorbar(points, ax=left, label="access, log10")
     budgets = [float(b) for b in made.bandwidth * np.geomspace(0.05, 20, 25)]
-    right.plot(budgets, [p.perceived_freshness for p in curve(mirror, budgets)])
+    plans = curve(mirror if len(mirror) <= MOST_DRAWN else condensed(mirror), budgets)
+    right.plot(budgets, [p.perceived_freshness for p in plans])
     right.plot(made.bandwidth, made.perceived_freshness, "o")
     right.set_xscale("log")
     right.set_xlabel("bandwidth per period")
     right.set_ylabel("perceived freshness (without limits)")
+
+
+def _sample(access: Floats) -> Ints:
+    """The objects to draw, the most read ones last: they are few, and must not be covered."""
+    n = len(access)
+    by_access = np.argsort(-access, kind="stable")
+    if n > MOST_DRAWN:
+        # Half of them at equal distances, half on a logarithmic scale: the most read are dense.
+        even = np.linspace(0, n - 1, MOST_DRAWN // 2)
+        dense = np.geomspace(1, n, MOST_DRAWN // 2) - 1
+        by_access = by_access[np.unique(np.concatenate([even, dense]).astype(np.int64))]
+    drawn: Ints = by_access[::-1]
+    return drawn
+
+
+def _stretch(set_scale: Callable[..., Any], limit: Callable[..., Any], values: Floats) -> None:
+    """A logarithmic scale where values span orders of magnitude; 0 has a place of its own."""
+    some = values[values > 0]
+    if not len(some) or some.max() < 20 * some.min():
+        return
+    if len(some) == len(values):
+        set_scale("log")
+    else:
+        # Below the smallest percent there is next to nothing to see.
+        least = float(np.quantile(some, 0.01))
+        set_scale("symlog", linthresh=least, linscale=0.3)
+        limit(-least / 2, 2 * float(some.max()))
 
 
 Rule = Callable[[Mirror, float], Floats]

@@ -1,18 +1,19 @@
-"""``daybreak freshen keep``: keeps a mirror fresh until it is told to stop."""
+"""``daybreak freshen keep``: keeps a mirror fresh until it is stopped."""
 
 from __future__ import annotations
 
 import signal
+import sqlite3
 import time
 from pathlib import Path
-from threading import Event
 from typing import Annotated, Any
 
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
-from daybreak.freshness.keep import Keeper, Store, make_sources, read_config
+from daybreak.freshness.keep import Fetchers, Keeper, Store, make_sources, read_config
 from daybreak.model.errors import ConfigError
+from daybreak.model.redaction import shown_url
 from daybreak.report.text import duration, table
 
 
@@ -29,7 +30,7 @@ def keep(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Refreshes a mirror on its timetable, learns change rates on the way and plans anew.
+    """Refreshes a mirror on its timetable, learns change rates on the way and replans.
 
     Stops cleanly on Ctrl-C or SIGTERM; started again, it continues.
 
@@ -57,18 +58,25 @@ def keep(
 
 
 def _run(keeper: Keeper, for_s: float | None, quiet: bool) -> int:
-    stop = Event()
+    fetchers = Fetchers(keeper, time.time)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    end_s = time.time() + for_s if for_s is not None else float("inf")
+        signal.signal(number, lambda *_: fetchers.stop())
     visits = 0
-    while not stop.is_set() and time.time() < end_s:
-        wake_s = keeper.step(time.time())
-        if keeper.said:
-            visits += 1
-            if not quiet:
-                error_console().print(keeper.said, highlight=False, markup=False)
-        stop.wait(max(0.0, min(wake_s, end_s) - time.time()))
+
+    def show(outcome: str) -> None:
+        nonlocal visits
+        visits += 1
+        if not quiet:
+            error_console().print(outcome, highlight=False, markup=False)
+
+    try:
+        fetchers.run(time.time() + for_s if for_s is not None else float("inf"), show)
+    except sqlite3.Error as error:
+        raise ConfigError(
+            str(keeper.store.path),
+            f"the mirror's store cannot be used ({error})",
+            "check the space and the rights there; copies made so far are kept",
+        ) from error
     return visits
 
 
@@ -77,7 +85,7 @@ def _show(store: Store, as_json: bool) -> None:
     rows = store.rows()
     found: list[dict[str, Any]] = [
         {
-            "object": row.name,
+            "object": shown_url(row.name, keep_query=True),
             "source": row.source,
             "last_visit_s_ago": None if row.visited_s is None else now_s - row.visited_s,
             "next_visit_in_s": None if row.due_s is None else row.due_s - now_s,

@@ -83,7 +83,8 @@ def main() -> None:
         if only_json():
             logging.getLogger("daybreak.command").error("%s", error)
             sys.exit(2)
-        error_console().print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False)
+        text = f"[bold red]error:[/] {_escaped(str(error))}"
+        error_console().print(text, highlight=False, soft_wrap=True)
         sys.exit(2)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from daybreak.cli.console import console, print_json
-from daybreak.cli.run import AsJson, Master, PipelineFile, open_app
+from daybreak.cli.run import AsJson, DriverHost, Master, PipelineFile, open_app
 from daybreak.model.pipeline import Pipeline
 from daybreak.report.text import table
 
@@ -21,6 +21,7 @@ def query(
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 50,
     master: Master = "local[*]",
+    driver_host: DriverHost = None,
     as_json: AsJson = False,
 ) -> None:
     """Asks once, over what the streams of a run retain (retain = "1 hour" in the pipeline).
@@ -31,7 +32,7 @@ def query(
     Example: daybreak query pipeline.toml 'SELECT max(temperature) AS top FROM readings'
     """
     declared = Pipeline.read(pipeline)
-    app = open_app(declared, None, master)
+    app = open_app(declared, None, master, driver_host)
     from daybreak.spark.adhoc import ad_hoc
     from daybreak.spark.texts import plain
 

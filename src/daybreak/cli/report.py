@@ -11,24 +11,37 @@ from daybreak.cli.console import console, print_json
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
 from daybreak.report.overload import dropped_table, overload_lines
-from daybreak.report.run import as_json, class_table, loss_lines, plot_run, query_table, time_table
+from daybreak.report.run import (
+    as_json,
+    class_table,
+    loss_lines,
+    plot_run,
+    query_table,
+    starts_lines,
+    time_table,
+)
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
+from daybreak.runtime.starts import load_run, record_of
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(help="A run directory, or the folder of its record.")],
     queries: Annotated[int, typer.Option(min=0, help="How many queries to list.")] = 10,
     png: Annotated[
         Path | None, typer.Option(help="Where the picture goes; left out: into the run's folder.")
     ] = None,
+    last_start: Annotated[
+        bool, typer.Option("--last-start", help="Only the last start of the run directory.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Shows a run's response times, utility and overheads.
+    """Shows a run's response times, utility and overheads, over all its starts.
 
     Example: daybreak report runs/simulation/round-robin
     """
-    found = RunReport.load(run)
+    record = record_of(run)
+    found = RunReport.load(record) if last_start else load_run(record)
     if json:
         print_json(as_json(found))
         return
@@ -38,6 +51,8 @@ def report(
         f"[bold]{about.get('pipeline', run.name)}[/] under {about['policy']} "
         f"({about['world']}), {found.duration_s:.3g} s, {about['decisions']} decisions"
     )
+    for line in starts_lines(found):
+        to.print(line, markup=False, highlight=False)
     to.print(table(class_table(found)))
     if rows := treatment_table(found):
         to.print(table(rows))
@@ -51,4 +66,4 @@ def report(
     for line in loss_lines(found):
         to.print(line, markup=False, highlight=False)
     if can_draw():
-        to.print(f"picture: {plot_run(found, png or run / 'report.png')}")
+        to.print(f"picture: {plot_run(found, png or record / 'report.png')}")

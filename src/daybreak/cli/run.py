@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +20,7 @@ from daybreak.cli.dashboard import (
 )
 from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
+from daybreak.extras import need_pyspark
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]
+DriverHost = Annotated[
+    str | None,
+    typer.Option(
+        help="Where executors of a cluster find this process; left out: found by asking the master."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -48,14 +54,15 @@ def check(
     pipeline: PipelineFile,
     policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
     master: Master = "local[*]",
+    driver_host: DriverHost = None,
     as_json: AsJson = False,
 ) -> None:
     """Validates a pipeline and shows what would run; starts nothing.
 
-    Example: daybreak check examples/wildfire.toml
+    Example: daybreak check pipeline.toml
     """
     declared = Pipeline.read(pipeline)
-    app = open_app(declared, policy, master)
+    app = open_app(declared, policy, master, driver_host)
     prepared = app.check(policy)
     prepared.sinks(_run_dir(declared))
     if as_json:
@@ -107,6 +114,7 @@ def run(
     ] = False,
     dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = "local[*]",
+    driver_host: DriverHost = None,
     shed: Annotated[
         bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
     ] = None,
@@ -127,7 +135,7 @@ def run(
     if dashboard:
         need_web(dashboard_address)
     with spark_as_events() if only_json else nullcontext():
-        app = open_app(declared, policy, master)
+        app = open_app(declared, policy, master, driver_host)
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or _run_dir(declared)
@@ -207,7 +215,9 @@ def _draining(running: Run) -> Future[None]:
     return outcome
 
 
-def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
+def open_app(
+    pipeline: Pipeline, policy: str | None, master: str, driver_host: str | None = None
+) -> App:
     """The application on a Spark of its own; what needs no Spark is checked before it starts."""
     if policy is not None:
         make_policy_with(policy)
@@ -218,14 +228,12 @@ def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
             raise ConfigError(
                 query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
             )
-    if find_spec("pyspark") is None:
-        raise ConfigError("daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'")
+    need_pyspark("daybreak")
     from daybreak.spark.app import App
-    from daybreak.spark.session import local_session
+    from daybreak.spark.session import open_session
 
-    cores = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else "*"
-    conf = {} if master.startswith("local") else {"spark.master": master}
-    return App.from_pipeline(pipeline, local_session(pipeline.name, cores=cores, extra_conf=conf))
+    spark = open_session(pipeline.name, master, driver_host=driver_host)
+    return App.from_pipeline(pipeline, spark)
 
 
 def _some(names: list[str], most: int = 2) -> str:

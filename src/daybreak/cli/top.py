@@ -50,7 +50,7 @@ def top(
     try:
         _follow(to, lambda: frames.next(to), every_s)
     except NotRunning:
-        error_console().print(f"the run has ended: daybreak report {run}/record", highlight=False)
+        error_console().print(f"the run has ended: daybreak report {run}", highlight=False)
 
 
 class _Frames:
@@ -89,7 +89,7 @@ def _asked(run: Path, **after: int) -> dict[str, object]:
         raise NotRunning(
             error.place,
             error.finding,
-            f"see what it left with daybreak report {run}/record or daybreak dashboard {run}, "
+            f"see what it left with daybreak report {run} or daybreak dashboard {run}, "
             "or start it with daybreak run",
         ) from None
     return found

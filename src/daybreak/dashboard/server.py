@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from daybreak.dashboard.connections import Connections
 from daybreak.dashboard.guard import Guard, Refused, is_loopback
 from daybreak.dashboard.hub import EVERY_S, MOST_PAGES, Hub
 from daybreak.dashboard.metrics import CONTENT_TYPE, exposition
@@ -49,6 +50,8 @@ ASSETS: Mapping[str, str] = {
 #: What the page may do; the control socket can do more.
 COMMANDS = frozenset({"pause", "resume", "set-class", "set-query", "set-policy"})
 MOST_BODY_BYTES = 65536
+#: Longer than any command takes.
+ANSWERED_WITHIN_S = 180.0
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -202,7 +205,9 @@ class _Protected:
             self._guard.check_reader(request)
             if request.method not in ("GET", "HEAD"):
                 self._guard.check_writer(request)
-            await self._app(scope, receive, send_protected)
+            # A client that does not read its answer; pages have queues of their own (`Hub`).
+            async with asyncio.timeout(None if scope["path"] == "/events" else ANSWERED_WITHIN_S):
+                await self._app(scope, receive, send_protected)
         except Refused as refused:
             answer = await _refused(request, refused)
             await answer(scope, receive, send_protected)
@@ -230,10 +235,11 @@ class Dashboard:
         token: str | None = None,
         every_s: float = EVERY_S,
         folder: Path | None = None,
+        connections: Connections | None = None,
     ) -> None:
         """``port`` 0 takes any that is free; ``ConfigError`` if the address is not to be had.
 
-        ``folder``: the run directory, for what-if.
+        ``folder``: the run directory, for what-if. ``connections``: other bounds on them.
         """
         self._socket = _listen(host, port)
         self.host, self.port = host, self._socket.getsockname()[1]
@@ -247,8 +253,8 @@ class Dashboard:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         config = uvicorn.Config(
             self.site.app, log_config=None, access_log=False, lifespan="off", ws="none",
-            limit_concurrency=100, timeout_graceful_shutdown=2, server_header=False,
-            h11_max_incomplete_event_size=16384,
+            timeout_graceful_shutdown=2, server_header=False, h11_max_incomplete_event_size=16384,
+            http=(connections or Connections()).protocol(),
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._loop = asyncio.new_event_loop()

@@ -12,6 +12,7 @@ from typing import Any
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.control import SOCKET, call
 from daybreak.runtime.recorded import snapshot_of_record
+from daybreak.runtime.starts import record_of
 
 Values = Mapping[str, Any]
 #: A command and its values; gives what becomes JSON, or raises ``ConfigError``.
@@ -38,8 +39,7 @@ class RunFolder:
         return self._recorded()
 
     def _recorded(self) -> dict[str, Any]:
-        record = self.folder / "record"
-        report = (record if record.is_dir() else self.folder) / "report.json"
+        report = record_of(self.folder) / "report.json"
         written = report.stat().st_mtime if report.exists() else 0.0
         if self._read is None or self._read[0] != written:
             self._read = (written, snapshot_of_record(self.folder).to_json())

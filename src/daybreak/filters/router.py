@@ -295,7 +295,11 @@ class _Run:
             self._failed(call, replica, ticket, error)
         except Exception as error:
             replica.cancelled(ticket)
-            raise FilterFailed(f"service {service.name!r}: {error!r}") from error
+            text = str(error) if isinstance(error, DaybreakError) else repr(error)
+            asked = replica.replica
+            raise FilterFailed(
+                f"service {service.name!r}: {asked.redacted(text)}"
+            ) from asked.shown_cause(error)
         else:
             now_s = self.router.clock()
             replica.finished(ticket, now_s, results)
@@ -334,7 +338,10 @@ class _Run:
     ) -> None:
         now_s = self.router.clock()
         state = self.router.states[call.filter]
-        message = str(error) or f"no answer within {state.service.timeout_s:g} s"
+        message = (
+            replica.replica.redacted(str(error))
+            or f"no answer within {state.service.timeout_s:g} s"
+        )
         replica.failed(ticket, now_s, message)
         self._learned(call.filter, now_s)
         for t in call.tuples:
@@ -382,7 +389,8 @@ class _Run:
                 replica.replica, sample, previous, self.router.clock
             )
         except ServiceUnavailable as error:
-            log.warning("capacity of %s not measured: %s", replica.replica.address, error)
+            seen = replica.replica.redacted(str(error))
+            log.warning("capacity of %s not measured: %s", replica.replica.address, seen)
         finally:
             replica.trigger.measured(self.router.clock())
             replica.draining = False

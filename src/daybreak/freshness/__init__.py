@@ -2,13 +2,14 @@
 
 from daybreak.freshness.limits import Limits, floor_for_age, floor_for_freshness
 from daybreak.freshness.mirror import Mirror, bandwidth_of, freshness, perceived_freshness
-from daybreak.freshness.planner import Plan, curve, plan
+from daybreak.freshness.planner import Plan, condensed, curve, plan
 
 __all__ = [
     "Limits",
     "Mirror",
     "Plan",
     "bandwidth_of",
+    "condensed",
     "curve",
     "floor_for_age",
     "floor_for_freshness",

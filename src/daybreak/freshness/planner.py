@@ -15,8 +15,11 @@ import numpy as np
 from daybreak.freshness.groups import group_ceilings
 from daybreak.freshness.limits import Limits
 from daybreak.freshness.mirror import Floats, Mirror, bandwidth_of, perceived_freshness
-from daybreak.freshness.multiplier import Bounds, Demand, search, start_depth
+from daybreak.freshness.multiplier import Bounds, Demand, loads_and_prices, search, start_depth
 from daybreak.model.errors import ConfigError, EngineBug
+
+#: Steps of price, on a logarithmic scale, that `condensed` keeps apart.
+_CONDENSED_STEPS = 4000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +81,25 @@ def curve(mirror: Mirror, bandwidths: Iterable[float]) -> list[Plan]:
     for bandwidth in bandwidths:
         plans.append(plan(mirror, bandwidth, start=plans[-1].multiplier if plans else None))
     return plans
+
+
+def condensed(mirror: Mirror) -> Mirror:
+    """A mirror of some thousand elements whose `curve` is, to the eye, that of a large one.
+
+    How fresh the best plan keeps an element depends on its price alone, s lambda / p: elements of
+    nearly the same price become one of their total access and load.
+    """
+    load, price = loads_and_prices(mirror)
+    priced = load > 0
+    values = np.log(price[priced])
+    group = np.zeros(len(mirror), np.int64)  # 0: what needs no bandwidth
+    if len(values):
+        low = float(values.min())
+        width = max(float(values.max()) - low, 1e-9) / _CONDENSED_STEPS
+        group[priced] = 1 + ((values - low) / width).astype(np.int64)
+    _, group = np.unique(group, return_inverse=True)
+    # What never changes is always fresh; what is never read counts for nothing and costs nothing.
+    return Mirror.of(np.bincount(group, load), np.bincount(group, mirror.access))
 
 
 def _spend(

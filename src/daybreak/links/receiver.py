@@ -7,18 +7,20 @@ the protocol is disconnected and counted.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from threading import Condition, Lock, Thread
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Any, BinaryIO
 
 from daybreak.links.classes import MOST_CLASSES
 from daybreak.links.counters import ReceiverCounters
+from daybreak.links.sessions import Session, Sessions
 from daybreak.links.wire import (
     HEADER_BYTES,
     MOST_PAYLOAD_BYTES,
@@ -36,8 +38,6 @@ log = logging.getLogger(__name__)
 HELLO_WITHIN_S = 5.0
 SILENT_FOR_S = 15.0
 MOST_CONNECTIONS = 64
-#: Sessions remembered for senders that may come back; the oldest are forgotten first.
-MOST_SESSIONS = 1024
 #: Names of classes counted; strangers must not fill the memory with them.
 MOST_NAMES = 4096
 
@@ -62,14 +62,30 @@ class Received:
         return self.arrived_us <= self.deadline_us
 
 
-@dataclass
-class _Session:
-    """A sender, over all its connections."""
+class _Incoming(io.RawIOBase):
+    """A connection's bytes: first against one deadline, then bounded in silence.
 
-    classes: tuple[str, ...]
-    last: int = 0
-    connection: socket.socket | None = None
-    lock: Lock = field(default_factory=Lock)
+    A timeout of the socket alone would start again with every byte a stranger drips.
+    """
+
+    def __init__(self, connection: socket.socket, hello_within_s: float) -> None:
+        self._connection = connection
+        self._deadline_s: float | None = time.monotonic() + hello_within_s
+
+    def greeted(self) -> None:
+        self._deadline_s = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = SILENT_FOR_S
+        if self._deadline_s is not None:
+            left_s = self._deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("no greeting in time")
+        self._connection.settimeout(left_s)
+        return self._connection.recv_into(buffer)
 
 
 class LinkReceiver:
@@ -86,10 +102,12 @@ class LinkReceiver:
         on_tuple: Callable[[Received], None],
         *,
         most_payload_bytes: int = MOST_PAYLOAD_BYTES,
+        hello_within_s: float = HELLO_WITHIN_S,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._on_tuple = on_tuple
         self._most_payload_bytes = most_payload_bytes
+        self._hello_within_s = hello_within_s
         self._clock_ns = clock_ns
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -101,8 +119,10 @@ class LinkReceiver:
         self.address: tuple[str, int] = self._listening.getsockname()[:2]
         self._changed = Condition()
         self._counters: dict[str, ReceiverCounters] = {}
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions = Sessions()
         self._connections: dict[socket.socket, Thread] = {}
+        #: Those of them that have not greeted, the oldest first; a dictionary for its order.
+        self._silent: dict[socket.socket, None] = {}
         self._closed = False
         #: Connections ended because of garbage, and senders that said goodbye.
         self.refused = 0
@@ -150,15 +170,27 @@ class LinkReceiver:
             except OSError:
                 return
             with self._changed:
-                full = self._closed or len(self._connections) >= MOST_CONNECTIONS
+                full = self._closed or not self._make_room()
                 if not full:
                     name = f"link-from-{peer[0]}:{peer[1]}"
                     thread = Thread(target=self._serve, args=(connection,), name=name, daemon=True)
                     self._connections[connection] = thread
+                    self._silent[connection] = None
                     thread.start()
             if full:
                 log.warning("refused %s:%d: too many connections", *peer[:2])
                 connection.close()
+
+    def _make_room(self) -> bool:
+        """Whether one more connection may come; the one silent for longest may have to go."""
+        if len(self._connections) < MOST_CONNECTIONS:
+            return True
+        oldest = next(iter(self._silent), None)
+        if oldest is None:
+            return False
+        del self._silent[oldest]
+        _shut(oldest)  # its thread ends soon
+        return True
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -175,55 +207,63 @@ class LinkReceiver:
             connection.close()
             with self._changed:
                 self._connections.pop(connection, None)
+                self._silent.pop(connection, None)
                 self._changed.notify_all()
 
     def _talk(self, connection: socket.socket) -> None:
-        connection.settimeout(HELLO_WITHIN_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection.makefile("rb") as stream:
+        incoming = _Incoming(connection, self._hello_within_s)
+        with io.BufferedReader(incoming) as stream:
             hello = read_frame(stream, self._most_payload_bytes)
             if hello is None:
                 return
-            session = self._welcome(connection, hello)
-            connection.settimeout(SILENT_FOR_S)
-            while (frame := read_frame(stream, self._most_payload_bytes)) is not None:
-                if frame.kind is Kind.DATA:
-                    if not self._take(session, connection, frame):
-                        return
-                elif frame.kind is Kind.PING:
-                    pong = Frame(Kind.PONG, a_us=frame.a_us, b_us=self._clock_ns() // 1000)
-                    connection.sendall(encode(pong))
-                elif frame.kind is Kind.BYE:
-                    with self._changed:
-                        self.goodbyes += 1
-                    return
-                else:
-                    raise BadFrame(f"a sender must not send {frame.kind.name}")
+            name, classes = _greeting(hello)
+            session = self._session(connection, name, classes)
+            try:
+                self._welcome(session, connection, hello)
+                incoming.greeted()
+                self._take_all(session, connection, stream)
+            finally:
+                # In this order: the session's lock is held while a tuple is handed over.
+                with session.lock, self._changed:
+                    self._sessions.disconnect(name, connection)
 
-    def _welcome(self, connection: socket.socket, hello: Frame) -> _Session:
-        seen_us = self._clock_ns() // 1000
-        name, classes = _greeting(hello)
+    def _take_all(self, session: Session, connection: socket.socket, stream: BinaryIO) -> None:
+        while (frame := read_frame(stream, self._most_payload_bytes)) is not None:
+            if frame.kind is Kind.DATA:
+                if not self._take(session, connection, frame):
+                    return
+            elif frame.kind is Kind.PING:
+                pong = Frame(Kind.PONG, a_us=frame.a_us, b_us=self._clock_ns() // 1000)
+                connection.sendall(encode(pong))
+            elif frame.kind is Kind.BYE:
+                with self._changed:
+                    self.goodbyes += 1
+                return
+            else:
+                raise BadFrame(f"a sender must not send {frame.kind.name}")
+
+    def _session(self, connection: socket.socket, name: str, classes: tuple[str, ...]) -> Session:
         with self._changed:
-            session = self._sessions.setdefault(name, _Session(classes))
-            self._sessions.move_to_end(name)
-            if len(self._sessions) > MOST_SESSIONS:
-                self._sessions.popitem(last=False)
-            if session.classes != classes:
-                raise BadFrame("the sender came back with other classes")
             if len(self._counters.keys() | set(classes)) > MOST_NAMES:
                 raise BadFrame("there are too many names of classes already")
+            session = self._sessions.connect(name, classes, connection)
             for cls in classes:
                 self._counters.setdefault(cls, ReceiverCounters())
+            self._silent.pop(connection, None)
+        return session
+
+    def _welcome(self, session: Session, connection: socket.socket, hello: Frame) -> None:
+        seen_us = self._clock_ns() // 1000
         with session.lock:
             # The old connection must not hand over anything after we said what has arrived.
-            if session.connection is not None:
+            if session.connection is not None and session.connection is not connection:
                 _shut(session.connection)
             session.connection = connection
             answer = Frame(Kind.WELCOME, session.last, a_us=hello.a_us, b_us=seen_us)
             connection.sendall(encode(answer))
-        return session
 
-    def _take(self, session: _Session, connection: socket.socket, frame: Frame) -> bool:
+    def _take(self, session: Session, connection: socket.socket, frame: Frame) -> bool:
         """Hands one tuple over; false if the sender has a newer connection by now."""
         if frame.cls >= len(session.classes):
             raise BadFrame(f"class {frame.cls} was not declared")

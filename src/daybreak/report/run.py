@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ Rows = list[Sequence[str]]
 
 def class_table(report: RunReport) -> Rows:
     """Response times and utility by class, most important first."""
-    rows: Rows = [("class", "priority", *_heads(PERCENTILES))]
+    rows: Rows = [("class", "priority", _counted(report), *_heads(PERCENTILES))]
     summaries = report.by_class()
     for (name, summary), priority in zip(summaries.items(), report.priorities, strict=True):
         rows.append((name, f"{priority:g}", *_cells(summary, PERCENTILES)))
@@ -41,12 +42,35 @@ def class_table(report: RunReport) -> Rows:
 
 def query_table(report: RunReport, most: int | None = None) -> Rows:
     """The same by query with its staleness, slowest (95th percentile) first."""
-    rows: Rows = [("query", "class", *_heads(_OF_QUERIES), "stale")]
-    found = list(zip(report.by_query().items(), report.query_class, report.staleness, strict=True))
-    found.sort(key=lambda item: -_or_zero(item[0][1].percentiles_s[95]))
-    for (name, summary), c, stale in found[:most]:
-        rows.append((name, report.classes[c], *_cells(summary, _OF_QUERIES), f"{stale:.1%}"))
+    delivered = report.result_rows
+    head = ["query", "class", _counted(report), *_heads(_OF_QUERIES), "stale"]
+    if delivered is not None:
+        head.insert(3, "rows")
+    rows: Rows = [head]
+    shown = zip(report.by_query().items(), report.query_class, report.staleness, strict=True)
+    found = list(enumerate(shown))
+    found.sort(key=lambda item: -_or_zero(item[1][0][1].percentiles_s[95]))
+    for q, ((name, summary), c, stale) in found[:most]:
+        cells = [name, report.classes[c], *_cells(summary, _OF_QUERIES), f"{stale:.1%}"]
+        if delivered is not None:
+            cells.insert(3, count(delivered[q]))
+        rows.append(cells)
     return rows
+
+
+def starts_lines(report: RunReport) -> list[str]:
+    """Of a report over several starts: when each began, and under which policy."""
+    about = report.manifest
+    lines = []
+    for n, start in enumerate(about.get("starts", ()), 1):
+        began_s = start["started_s"]
+        when = "" if began_s is None else f" at {datetime.fromtimestamp(began_s, UTC):%F %T} UTC"
+        lines.append(f"start {n}{when}: {duration(start['duration_s'])}, {start['policy']}")
+    if about.get("starts_dropped"):
+        lines.append(f"{about['starts_dropped']} earlier starts made room for newer ones")
+    if about.get("starts_unreadable"):
+        lines.append(f"{about['starts_unreadable']} earlier starts left no readable record")
+    return lines
 
 
 def time_table(report: RunReport) -> Rows:
@@ -113,20 +137,24 @@ def comparison_table(reports: Mapping[str, RunReport]) -> Rows:
 
 def as_json(report: RunReport) -> dict[str, Any]:
     """The summary a script wants."""
+    counted, delivered = _counted(report), report.result_rows
     return {
         "manifest": dict(report.manifest),
         "duration_s": report.duration_s,
         "utility_per_tuple": _or_none(report.overall().utility),
         "utility_per_application": _or_none(report.utility_per_application),
         "staleness": report.overall_staleness,
-        "overall": _summary_json(report.overall()),
-        "classes": {n: _summary_json(s) for n, s in report.by_class().items()},
+        "overall": _summary_json(report.overall(), counted),
+        "classes": {n: _summary_json(s, counted) for n, s in report.by_class().items()},
         "class_metrics": class_metrics(report),
         "queries": {
-            name: {**_summary_json(summary), "staleness": float(stale), "dropped": dropped}
-            for (name, summary), stale, dropped in zip(
-                report.by_query().items(), report.staleness, report.dropped, strict=True
-            )
+            name: {
+                **_summary_json(summary, counted),
+                **({} if delivered is None else {"rows": delivered[q]}),
+                "staleness": float(report.staleness[q]),
+                "dropped": report.dropped[q],
+            }
+            for q, (name, summary) in enumerate(report.by_query().items())
         },
         "overload": overload_json(report),
         "time_ns": {
@@ -180,7 +208,12 @@ _LABELS = {
 
 
 def _heads(percentiles: Sequence[int]) -> tuple[str, ...]:
-    return "results", "mean", *(f"p{p}" for p in percentiles), "utility"
+    return "mean", *(f"p{p}" for p in percentiles), "utility"
+
+
+def _counted(report: RunReport) -> str:
+    """What the figures count: on Spark answered tuples, whether or not they gave a row."""
+    return "answers" if report.counts_answers else "results"
 
 
 def _cells(s: Summary, shown: Sequence[int]) -> tuple[str, ...]:
@@ -188,9 +221,9 @@ def _cells(s: Summary, shown: Sequence[int]) -> tuple[str, ...]:
     return count(s.count), duration(s.mean_s), *percentiles, number(s.utility)
 
 
-def _summary_json(s: Summary) -> dict[str, Any]:
+def _summary_json(s: Summary, counted: str) -> dict[str, Any]:
     return {
-        "results": s.count,
+        counted: s.count,
         "mean_s": _or_none(s.mean_s),
         **{f"p{p}_s": _or_none(v) for p, v in s.percentiles_s.items()},
         "utility": _or_none(s.utility),

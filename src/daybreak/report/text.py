@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from daybreak.runtime.display import count, duration, number
 
-def duration(seconds: float) -> str:
-    """A span of time with three figures and its unit: ``12.5 ms``."""
-    if math.isnan(seconds):
-        return "-"
-    for limit, factor, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
-        if abs(seconds) < limit:
-            return f"{seconds * factor:.3g} {unit}" if seconds else "0"
-    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
-
-
-def number(value: float, digits: int = 3) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def count(value: int) -> str:
-    return f"{value:,}".replace(",", " ")
+__all__ = ["count", "duration", "markdown", "number", "table"]
 
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> Table:

@@ -23,7 +23,7 @@ Rows = list[Sequence[str]]
 
 def whatif_table(found: WhatIf) -> Rows:
     """One row per run, the recorded one first."""
-    heads = ("run", "results", "waiting", "busy", "mean", "p95", "utility", "stale")
+    heads = ("run", "answers", "waiting", "busy", "mean", "p95", "utility", "stale")
     rows: Rows = [(*heads, *(f"p95 {c}" for c in found.classes))]
     for o in found.outcomes:
         overall, by_class = o.report.overall(), o.report.by_class()

@@ -37,6 +37,8 @@ class Monitor:
         self._departures = [array("q") for _ in network.queries]
         #: How many tuples each entry stands for; left empty while each stands for one.
         self._tuples = [array("q") for _ in network.queries]
+        #: The class each entry is charged to; left empty where queries keep theirs.
+        self._classes = [array("h") for _ in network.queries]
         #: Query, begin and end of stale intervals, where results do not say them.
         self._stale: list[tuple[int, int, int]] = []
         self.decisions = 0
@@ -70,10 +72,14 @@ class Monitor:
 
     def adopt(self, network: Network) -> None:
         """Goes on with a network that has further queries at its end."""
-        for columns in (self._arrivals, self._departures, self._tuples):
-            columns.extend(array("q") for _ in network.queries[len(columns) :])
+        for columns in self._columns():
+            kind = "h" if columns is self._classes else "q"
+            columns.extend(array(kind) for _ in network.queries[len(columns) :])
         self.network = network
         self._box_class_for = []
+
+    def _columns(self) -> tuple[list[array[int]], ...]:
+        return self._arrivals, self._departures, self._tuples, self._classes
 
     def invoked(self, scheduling_ns: int, work: Work) -> None:
         """The scheduler proper ran (not just took the next entry of its list)."""
@@ -93,8 +99,15 @@ class Monitor:
         if self._tell is not None:
             self._tell(query, arrivals, departures, 1)
 
-    def answered(self, query: int, arrival_ns: int, departure_ns: int, tuples: int) -> None:
-        """A job answered so many tuples that had arrived together."""
+    def answered(
+        self, query: int, arrival_ns: int, departure_ns: int, tuples: int, cls: int | None = None
+    ) -> None:
+        """A job answered so many tuples that had arrived together.
+
+        ``cls`` is the query's class at this time, where it can change during the run.
+        """
+        if cls is not None:
+            self._classes[query].append(cls)
         self._arrivals[query].append(arrival_ns)
         self._departures[query].append(departure_ns)
         self._tuples[query].append(tuples)
@@ -149,17 +162,12 @@ class Monitor:
         """
         import pyarrow as pa
 
-        counts = [len(a) for a in self._arrivals]
-        names = pa.array([q.name for q in self.network.queries], pa.string())
-        codes = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        outputs = {
-            "query": pa.DictionaryArray.from_arrays(pa.array(codes), names),
-            "arrival_ns": _joined(self._arrivals),
-            "departure_ns": _joined(self._departures),
-            "tuples": _joined(self._tuples),
-        }
-        backlog = self._waiting().columns([c.name for c in self.network.classes])
-        for columns in (self._arrivals, self._departures, self._tuples):
+        queries = [q.name for q in self.network.queries]
+        names = pa.array(queries, pa.string())
+        classes = [c.name for c in self.network.classes]
+        outputs = self._outputs().columns(queries, classes)
+        backlog = self._waiting().columns(classes)
+        for columns in self._columns():
             for column in columns:
                 del column[:]
         for samples in (self._sampled_ns, self._backlog, self._done_ns, self._offered_ns):
@@ -177,6 +185,19 @@ class Monitor:
             STALE_FILE: pa.table(stale),
             BACKLOG_FILE: pa.table(backlog),
         }
+
+    def _outputs(self) -> Outputs:
+        """The entries since the last ``take``."""
+        counts = [len(a) for a in self._arrivals]
+        tuples, classes = _joined(self._tuples), _joined(self._classes)
+        return Outputs(
+            query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+            arrival_ns=_joined(self._arrivals),
+            departure_ns=_joined(self._departures),
+            tuples=tuples if len(tuples) else np.ones(sum(counts), np.int64),
+            # Also for a part without entries, so that all parts have the same columns.
+            cls=classes.astype(np.int32) if len(classes) == sum(counts) else None,
+        )
 
     def _waiting(self) -> Backlog:
         """The samples since the last ``take``."""
@@ -198,16 +219,10 @@ class Monitor:
     ) -> RunReport:
         """Freezes the run; ``threads`` is how many shared the time that was spent."""
         self.sample(end_ns, state, offered_ns)
-        counts = [len(a) for a in self._arrivals]
         answers = any(self._tuples)
         return replace(
             self.head(state, end_ns, threads, manifest),
-            outputs=Outputs(
-                query=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-                arrival_ns=_joined(self._arrivals),
-                departure_ns=_joined(self._departures),
-                tuples=_joined(self._tuples) if answers else np.ones(sum(counts), np.int64),
-            ),
+            outputs=self._outputs(),
             stale=Stale.of(self._stale) if answers else None,
             backlog=self._waiting(),
             memory=Memory(

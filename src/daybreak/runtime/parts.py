@@ -6,10 +6,13 @@ reads the folder as one table. Small parts are put together now and then, so the
 
 from __future__ import annotations
 
+import shutil
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from daybreak.runtime.starts import earlier_starts, keep_earlier_start
 
 #: More parts than this in one series are put together.
 MOST_PARTS = 60
@@ -23,16 +26,14 @@ class Parts:
     """The series of one run. ``add`` by one thread, ``write`` by one other."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        """Removes the report and the series that an earlier run left."""
+        """Keeps the record of an earlier start aside, see `starts`."""
         self.folder = folder
         self._max_bytes = max_bytes
         self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MOST_WAITING)
         self._next: dict[str, int] = {}
-        #: Parts that were removed to make room for newer ones.
+        #: Parts of this start that were removed to make room for newer ones.
         self.dropped = 0
-        (folder / "report.json").unlink(missing_ok=True)
-        for series in folder.glob("*.parquet"):
-            _remove(series)
+        keep_earlier_start(folder)
 
     def add(self, tables: Mapping[str, Any]) -> None:
         """Hands over one part of each series, an Arrow table by the series' name."""
@@ -84,6 +85,13 @@ class Parts:
     def _make_room(self) -> None:
         sizes = {p: p.stat().st_size for name in self._next for p in self._parts(name)}
         over = sum(sizes.values()) - self._max_bytes
+        earlier = {start: _bytes_of(start) for start in earlier_starts(self.folder)}
+        over += sum(earlier.values())
+        for start, size in earlier.items():
+            if over <= 0:
+                return
+            over -= size
+            shutil.rmtree(start)
         for part in sorted(sizes, key=lambda p: (p.name, p.parent.name)):
             if over <= 0:
                 break
@@ -97,10 +105,5 @@ class Parts:
         return sorted((self.folder / name).glob("*.parquet"))
 
 
-def _remove(series: Path) -> None:
-    if series.is_dir():
-        for part in series.iterdir():
-            part.unlink()
-        series.rmdir()
-    else:
-        series.unlink()
+def _bytes_of(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())

@@ -32,6 +32,7 @@ from daybreak.runtime.snapshot import (
     known,
 )
 from daybreak.runtime.staleness import Stale, covered_until_ns
+from daybreak.runtime.starts import record_of
 
 #: Queries that compute views are called so.
 _VIEW = "view "
@@ -42,7 +43,7 @@ def snapshot_of_record(folder: Path) -> Snapshot:
 
     Figures "of late" are those of the whole run; its end is its last moment.
     """
-    record = folder / "record" if (folder / "record").is_dir() else folder
+    record = record_of(folder)
     report = RunReport.load(record)
     about, spent = report.manifest, report.spent
     queries = _queries(report)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S, QoSGraph
+from daybreak.runtime.display import report_html, report_line
 from daybreak.runtime.staleness import Stale
 
 FORMAT = 1
@@ -40,9 +41,21 @@ class Outputs:
     arrival_ns: NDArray[np.int64]
     departure_ns: NDArray[np.int64]
     tuples: NDArray[np.int64]
+    #: The class of the query when it answered; None: the class it has in the report.
+    cls: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def columns(self, queries: Sequence[str], classes: Sequence[str]) -> dict[str, Any]:
+        """As it is stored: names instead of numbers, which change from start to start."""
+        return {
+            "query": _names(self.query, queries),
+            "arrival_ns": self.arrival_ns,
+            "departure_ns": self.departure_ns,
+            "tuples": self.tuples,
+            **({} if self.cls is None else {"class": _names(self.cls, classes)}),
+        }
 
 
 @dataclass(frozen=True)
@@ -148,6 +161,13 @@ class RunReport:
     #: Only where results do not say it: on Spark, where an output is an answer, yes or no.
     stale: Stale | None = None
 
+    def __repr__(self) -> str:
+        """In a line: the fields hold every answer of the run."""
+        return f"<RunReport {report_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        return report_html(self)
+
     @property
     def threads(self) -> int:
         """Threads that ran jobs: the policy's workers and the express ones."""
@@ -183,8 +203,24 @@ class RunReport:
         first, last = np.searchsorted(self.outputs.query, [query, query + 1])
         return slice(int(first), int(last))
 
+    @property
+    def counts_answers(self) -> bool:
+        """Whether an output is an answer, yes or no (on Spark), and not a result (simulated)."""
+        return self.stale is not None
+
+    @cached_property
+    def result_rows(self) -> tuple[int, ...] | None:
+        """Rows that each query delivered; None where every output is such a row."""
+        if not self.counts_answers:
+            return None
+        rows = dict(zip(self.boxes["box"], self.boxes["tuples_out"], strict=True))
+        return tuple(int(rows.get(name, 0)) for name in self.queries)
+
     @cached_property
     def class_of_output(self) -> NDArray[np.int64]:
+        """The class that each output is charged to: what its query's was at that time."""
+        if self.outputs.cls is not None:
+            return self.outputs.cls.astype(np.int64)
         return np.array(self.query_class, dtype=np.int64)[self.outputs.query]
 
     def by_query(self) -> dict[str, Summary]:
@@ -251,22 +287,11 @@ class RunReport:
         import pyarrow.parquet as pq
 
         folder.mkdir(parents=True, exist_ok=True)
-        outputs = pa.table(
-            {
-                "query": pa.DictionaryArray.from_arrays(
-                    pa.array(self.outputs.query), pa.array(self.queries, pa.string())
-                ),
-                "arrival_ns": self.outputs.arrival_ns,
-                "departure_ns": self.outputs.departure_ns,
-                "tuples": self.outputs.tuples,
-            }
-        )
-        pq.write_table(outputs, folder / OUTPUTS_FILE)
+        outputs = self.outputs.columns(self.queries, self.classes)
+        pq.write_table(pa.table(outputs), folder / OUTPUTS_FILE)
         pq.write_table(pa.table(self.backlog.columns(self.classes)), folder / BACKLOG_FILE)
         if self.stale is not None:
-            names = pa.array(self.queries, pa.string())
-            of = pa.DictionaryArray.from_arrays(pa.array(self.stale.query), names)
-            stale = {**vars(self.stale), "query": of}
+            stale = {**vars(self.stale), "query": _names(self.stale.query, self.queries)}
             pq.write_table(pa.table(stale), folder / STALE_FILE)
         else:
             (folder / STALE_FILE).unlink(missing_ok=True)
@@ -340,7 +365,8 @@ class RunReport:
         classes = tuple(c["name"] for c in data["classes"])
         index = {name: i for i, name in enumerate(classes)}
         names = [q["name"] for q in data["queries"]]
-        query = _query_index(outputs, names)
+        query = _index(outputs, "query", names)
+        charged = _index(outputs, "class", classes) if "class" in outputs.column_names else None
         # Written in parts, each is grouped by query; so must be the whole.
         order = np.argsort(query, kind="stable")
         return cls(
@@ -360,6 +386,7 @@ class RunReport:
                 arrival_ns=outputs["arrival_ns"].to_numpy()[order],
                 departure_ns=outputs["departure_ns"].to_numpy()[order],
                 tuples=outputs["tuples"].to_numpy()[order],
+                cls=None if charged is None else charged[order],
             ),
             backlog=Backlog(
                 at_ns=backlog["at_ns"].to_numpy(),
@@ -389,18 +416,25 @@ def _stale(series: Path, queries: Sequence[str]) -> Stale | None:
     if not series.exists():
         return None
     table = pq.read_table(series, partitioning=None)
-    of = _query_index(table, queries).tolist()
+    of = _index(table, "query", queries).tolist()
     rest = [table[name].to_pylist() for name in ("since_ns", "until_ns")]
     return Stale.of(list(zip(of, *rest, strict=True)))
 
 
-def _query_index(table: Any, queries: Sequence[str]) -> NDArray[np.int32]:
-    """The column of query names, as indices."""
+def _names(index: NDArray[np.int32], names: Sequence[str]) -> Any:
+    """Numbers as a dictionary-encoded column of names."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(pa.array(index), pa.array(names, pa.string()))
+
+
+def _index(table: Any, column: str, names: Sequence[str]) -> NDArray[np.int32]:
+    """The reverse: a column of names, as numbers."""
     if not table.num_rows:
         return np.empty(0, np.int32)
-    column = table["query"].unify_dictionaries().combine_chunks()
-    codes = [list(queries).index(name) for name in column.dictionary.to_pylist()]
-    found: NDArray[np.int32] = np.array(codes, dtype=np.int32)[column.indices.to_numpy()]
+    stored = table[column].unify_dictionaries().combine_chunks()
+    codes = [list(names).index(name) for name in stored.dictionary.to_pylist()]
+    found: NDArray[np.int32] = np.array(codes, dtype=np.int32)[stored.indices.to_numpy()]
     return found
 
 

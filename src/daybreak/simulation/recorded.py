@@ -15,6 +15,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.runtime.record import ARRIVALS_FILE, JOBS_FILE
 from daybreak.runtime.report import Backlog, Outputs, RunReport
 from daybreak.runtime.staleness import Stale
+from daybreak.runtime.starts import record_of
 from daybreak.simulation.jobcosts import Job
 
 #: A running run puts parts of its record together now and then, and a reader may come in between.
@@ -40,7 +41,7 @@ class Record:
     @classmethod
     def load(cls, folder: Path) -> Record:
         """From the folder of a run on Spark, or its ``record`` folder."""
-        record = folder / "record" if (folder / "record").is_dir() else folder
+        record = record_of(folder)
         if (folder / "daybreak.json").exists() and not (record / "report.json").exists():
             raise ConfigError(
                 str(folder), "has recorded nothing yet", "wait some ten seconds, and try again"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getsource, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -22,6 +22,7 @@ from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
+from daybreak.runtime.display import html_table, plural
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.declared import MEMORY
 from daybreak.spark.functions import Function
@@ -101,6 +102,23 @@ class App:
         app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
         return app
 
+    def __repr__(self) -> str:
+        parts = [
+            plural(len(self._streams), "stream"),
+            *([plural(len(self._views), "view")] if self._views else []),
+            plural(len(self._queries), "query", "queries"),
+        ]
+        return f"<App {self.name}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("query", "class", "declared by", "sink")]
+        for name, declared in self._queries.items():
+            spec = declared.spec
+            by = "function" if declared.function is not None else " ".join((spec.sql or "").split())
+            sink = (spec.sink.path or spec.sink.format) if spec.sink is not None else "memory"
+            rows.append((name, spec.cls, by, sink))
+        return html_table(repr(self).strip("<>"), rows)
+
     def query_class(self, name: str, priority: float, qos: QoSPoints = None) -> None:
         """Declares a class of queries and how important it is."""
         self._classes[name] = QueryClass(name=name, priority=priority, qos=_graph(qos))
@@ -154,6 +172,10 @@ class App:
             raise ConfigError(f"view {name!r}", "is declared twice", "rename one of them")
         self._views[name] = ViewSpec(name=name, sql=sql, time=time, place=f"view {name!r}")
 
+    @overload
+    def query(self, name: Function, /) -> Function: ...
+
+    @overload
     def query(
         self,
         name: str | None = None,
@@ -165,13 +187,29 @@ class App:
         subscribers: int | None = None,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
         on_full: Literal["skip", "block"] | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Function], Function]: ...
+
+    def query(
+        self,
+        name: str | Function | None = None,
+        *,
+        sql: str | None = None,
+        cls: str = DEFAULT_CLASS,
+        qos: QoSPoints = None,
+        weight: float = 1.0,
+        subscribers: int | None = None,
+        sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
+        on_full: Literal["skip", "block"] | None = None,
+    ) -> Callable[[Function], Function] | Function:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
-        A function's parameters name the streams it reads; its own name is the query's unless
-        one is given. Without a sink, rows are kept in memory: ``run.rows(name)``. The weight of
-        a query with ``subscribers`` is its share of the largest such number.
+        ``@app.query`` alone takes the defaults. A function's parameters name the streams it
+        reads; its own name is the query's unless one is given. Without a sink, rows are kept in
+        memory: ``run.rows(name)``. The weight of a query with ``subscribers`` is its share of the
+        largest such number.
         """
+        if callable(name):
+            return self.query()(name)
 
         def declare(query_name: str, function: Function | None) -> None:
             spec, callback = _sink(sink)

@@ -63,8 +63,9 @@ class Books:
             if since_ns is not None:
                 monitor.was_stale(box, since_ns - self.start_ns, left_ns)
                 self.history.was_stale(box, since_ns, ran.committed_at_ns)
+            cls = state.query_class[box]
             for item in taken:
-                monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples)
+                monitor.answered(box, item.arrival_ns - self.start_ns, left_ns, item.tuples, cls)
                 self.history.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
             state.calls[box] += 1
             state.tuples_in[box] += tuples

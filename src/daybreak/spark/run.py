@@ -26,6 +26,7 @@ from daybreak.model.specs import QuerySpec, SinkSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
+from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.eventlog import EventLog
 from daybreak.runtime.history import History
 from daybreak.runtime.inbox import Inbox
@@ -592,6 +593,19 @@ class Run:
     def report(self) -> RunReport:
         """The run's record; stops the run if it still goes on."""
         return self.stop()
+
+    def __repr__(self) -> str:
+        what = f"{self.prepared.name} under {self.policy.name}"
+        if self._report is not None:
+            return f"<Run {what}: stopped after {duration(self._report.duration_s)}>"
+        queries = plural(len(self.prepared.checked), "query", "queries")
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"<Run {what}: running for {duration(self.elapsed_s)}, {queries}{failed}>"
+
+    def _repr_html_(self) -> str:
+        if self._report is not None:
+            return self._report._repr_html_()
+        return snapshot_html(repr(self).strip("<>"), self.snapshot())
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Starting Spark on this machine: the settings our jobs want, and a check that Java is there."""
+"""Starting Spark: the settings our jobs want, and a check that Java is there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daybreak.model import ConfigError
+from daybreak.spark.master import Master, driver_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ _TIMEZONE = "spark.sql.session.timeZone"
 #: that is not local, give the default manager back through ``extra_conf``. The JVM never
 #: compiles a method beyond 8000 bytes: a hundred conditions in one generated loop run
 #: interpreted, six times slower than if Spark is told to cut such code into methods.
-LOCAL_CONF: Mapping[str, str] = {
+SESSION_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Kept in memory even where nothing shows them: plans of a hundred queries are large.
@@ -43,8 +44,6 @@ LOCAL_CONF: Mapping[str, str] = {
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     _TIMEZONE: "UTC",
@@ -59,12 +58,29 @@ LOCAL_CONF: Mapping[str, str] = {
 def local_session(
     app_name: str, cores: int | str = "*", extra_conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session on this machine; ``extra_conf`` overrides ``LOCAL_CONF``."""
+    """A session on this machine; ``extra_conf`` overrides ``SESSION_CONF``."""
+    conf = dict(extra_conf or {})
+    return open_session(app_name, conf.pop("spark.master", f"local[{cores}]"), extra_conf=conf)
+
+
+def open_session(
+    app_name: str,
+    master: str,
+    *,
+    driver_host: str | None = None,
+    extra_conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session on this master. ConfigError, in bounded time, if Spark cannot be started there.
+
+    ``driver_host`` is the address at which executors find this process, see `driver_conf`.
+    """
+    where = Master.parse(master)
     require_java()
+    conf = {**SESSION_CONF, **driver_conf(where, driver_host)}
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = dict(LOCAL_CONF)
     logging = (Path(__file__).parent / "log4j2.properties").as_uri()
     conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging}"
     if find_spec("pandas") is None:
@@ -72,10 +88,26 @@ def local_session(
         conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     # Python workers must find what the driver finds; Spark would take any python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
+    builder = SparkSession.builder.master(where.url).appName(app_name)
     for key, value in {**conf, **(extra_conf or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except (Py4JError, PySparkRuntimeError) as error:
+        raise ConfigError(
+            "Spark",
+            f"did not start with master {where.url!r} ({_first_line(error)})",
+            "check the master and Spark's settings",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """What the JVM says went wrong, without its stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() if java is not None else error) or type(error).__name__
+    if "stopped SparkContext" in text:  # what a master that never answers ends in, after a minute
+        return "it does not accept applications"
+    return text.strip().splitlines()[0]
 
 
 def timezone_of(spark: SparkSession) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,3 +78,45 @@ def postgres() -> Iterator[str]:
         yield server.dsn.replace("postgresql://", "postgresql+psycopg://")
     finally:
         server.close()
+
+
+Answer = Callable[[socket.socket], None]
+
+
+@contextmanager
+def raw_server(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """Answers each path with a function that writes what it likes; yields the URL's beginning.
+
+    Every connection has a thread of its own. A function that writes until the client hangs up
+    ends with the client.
+    """
+    listening = socket.create_server(("127.0.0.1", 0))
+    threads: list[Thread] = []
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.settimeout(30)
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += connection.recv(65536)
+            answers[request.split(b" ")[1].decode()](connection)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threads.append(Thread(target=serve, args=(connection,), daemon=True))
+            threads[-1].start()
+
+    accepting = Thread(target=accept, daemon=True)
+    accepting.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        # A shut-down listening socket wakes accept(); a closed one alone would not.
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        for thread in [accepting, *threads]:
+            thread.join(30)

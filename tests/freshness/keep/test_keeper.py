@@ -52,8 +52,8 @@ class Run:
     def until(self, end_s: float) -> None:
         while self.now_s < end_s:
             wake_s = self.keeper.step(self.now_s)
-            if self.keeper.said:
-                self.visits.append((self.now_s, self.keeper.said))
+            if self.keeper.outcome:
+                self.visits.append((self.now_s, self.keeper.outcome))
             # A visit takes a moment: time never stands still.
             self.now_s = max(wake_s, self.now_s + 1e-3)
 

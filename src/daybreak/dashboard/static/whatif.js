@@ -76,7 +76,7 @@ function draw(result) {
     return { cls, node, chart: new LineChart(canvas, { title: `95th percentile of ${cls}, recorded and replayed`, log: true, format: duration }) };
   });
   const key = h("p", { class: "legend muted whatif-key" }, ...result.runs.map((r, i) => h("span", {}, sample(style(i, palette().ink)), r.name)));
-  const figures = [["p50", (s) => duration(s.p50_s)], ["p95", (s) => duration(s.p95_s)], ["utility", (s) => ratio(s.utility)], ["stale", (s) => percent(s.staleness)], ["results", (s) => count(s.results)]];
+  const figures = [["p50", (s) => duration(s.p50_s)], ["p95", (s) => duration(s.p95_s)], ["utility", (s) => ratio(s.utility)], ["stale", (s) => percent(s.staleness)], ["answers", (s) => count(s.results)]];
   const rows = result.runs.flatMap((r) => result.classes.map((cls, c) => h("tr", { class: c === 0 ? "first" : null },
     h("th", { scope: "row" }, c === 0 ? r.name : ""), h("td", {}, cls), ...figures.map(([, get]) => h("td", { class: "num" }, get(r.summary.classes[cls]))))));
   const trust = result.calibration.worst_ratio;

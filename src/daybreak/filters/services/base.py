@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from traceback import format_exception
 from typing import Any
+from urllib.parse import urlsplit
 
 from daybreak.filters.declared import Estimate
 from daybreak.model.errors import ConfigError, DaybreakError
+from daybreak.model.redaction import redacted, shown_url
 
 
 class ServiceUnavailable(DaybreakError):
@@ -18,8 +21,10 @@ class ServiceUnavailable(DaybreakError):
 class Replica(ABC):
     """One place where a service answers. All replicas of a service give the same answers."""
 
-    #: Shown in reports and errors.
+    #: Shown in reports, errors and logs: without credentials.
     address: str
+    #: Its URL as declared, with credentials; never shown.
+    _url: str = ""
 
     @abstractmethod
     async def ask(self, tuples: Sequence[Any]) -> Sequence[Any]:
@@ -36,6 +41,40 @@ class Replica(ABC):
     async def close(self) -> None:
         """Frees connections; called once, last."""
         return
+
+    def redacted(self, text: str) -> str:
+        """A text to be shown, without the credentials of this replica and of any URL in it."""
+        return redacted(text, self._url)
+
+    def shown_cause(self, error: BaseException) -> BaseException | None:
+        """The error, to chain another one to, unless its traceback would show credentials."""
+        trace = "".join(format_exception(error))
+        return error if self.redacted(trace) == trace else None
+
+    def _unavailable(self, error: BaseException) -> ServiceUnavailable:
+        """A driver's error that trying again can mend."""
+        text = self.redacted(str(error)) or type(error).__name__
+        return ServiceUnavailable(f"{self.address}: {text}")
+
+    def _refused(self, finding: str) -> ConfigError:
+        """The service does not accept our credentials: no retry mends that."""
+        remedy = "check the user, password or token in its URL"
+        return ConfigError(f"service at {self.address}", self.redacted(finding), remedy)
+
+
+def shown_address(url: str, schemes: Collection[str]) -> str:
+    """The URL as it may be shown; ConfigError, without credentials, if it is not one of these."""
+    shown = shown_url(url) if "://" in url else f"a text of {len(url)} characters"
+    form = f"give {next(iter(schemes))}://[USER:PASSWORD@]HOST[:PORT]; escape / ? # @ in a password"
+    try:
+        parts = urlsplit(url)
+        several = "," in parts.netloc
+        valid = parts.scheme in schemes and (several or (parts.port or 1) > 0)
+    except ValueError:  # its text repeats parts of the URL
+        valid = False
+    if not valid:
+        raise ConfigError("service URL", f"{shown} is not valid", form)
+    return shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 
-from daybreak.filters.services.base import Replica, Service, ServiceUnavailable
+from daybreak.filters.services.base import Replica, Service, shown_address
 
 _UNAVAILABLE = (
     OSError,
@@ -19,16 +18,15 @@ _UNAVAILABLE = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
 )
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidPasswordError)
 
 
 class PostgresReplica(Replica):
     """Asks one query per call, over at most ``connections`` connections."""
 
     def __init__(self, dsn: str, query: str, key: Callable[[Any], Any], connections: int) -> None:
-        parts = urlsplit(dsn)
-        # Without user and password: addresses are shown in errors and reports.
-        self.address = f"postgresql://{parts.hostname}:{parts.port or 5432}{parts.path}"
-        self._dsn = dsn
+        self.address = shown_address(dsn, ("postgresql", "postgres"))
+        self._url = dsn
         self._query = query
         self._key = key
         self._connections = connections
@@ -39,7 +37,7 @@ class PostgresReplica(Replica):
             # Created here, at once, so that concurrent first calls share one pool; with
             # min_size 0 creating it connects nothing.
             self._pool = asyncpg.create_pool(
-                self._dsn, min_size=0, max_size=self._connections, timeout=5
+                self._url, min_size=0, max_size=self._connections, timeout=5
             )
         await self._pool  # initialises it the first time
         return self._pool
@@ -53,7 +51,9 @@ class PostgresReplica(Replica):
             if isinstance(error, asyncpg.InterfaceError) and "closed" not in str(error):
                 raise
             await self._forget_connections()
-            raise ServiceUnavailable(f"{self.address}: {error or type(error).__name__}") from error
+            raise self._unavailable(error) from self.shown_cause(error)
+        except _REFUSED as error:
+            raise self._refused(f"does not accept the credentials ({error})") from None
         found = {row[0]: dict(row) for row in rows}
         return [found.get(key) for key in keys]
 
@@ -66,7 +66,9 @@ class PostgresReplica(Replica):
         try:
             await (await self._connected()).execute("select 1")
         except _UNAVAILABLE as error:
-            raise ServiceUnavailable(f"{self.address}: {error}") from error
+            raise self._unavailable(error) from self.shown_cause(error)
+        except _REFUSED as error:
+            raise self._refused(f"does not accept the credentials ({error})") from None
 
     async def close(self) -> None:
         if self._pool is not None:

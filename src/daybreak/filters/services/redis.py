@@ -10,7 +10,8 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from daybreak.filters.services.base import Replica, Service, ServiceUnavailable
+from daybreak.filters.services.base import Replica, Service, shown_address
+from daybreak.model.errors import ConfigError, DaybreakError
 
 _UNAVAILABLE = (
     exceptions.ConnectionError,
@@ -32,18 +33,24 @@ class RedisReplica(Replica):
         keep: Callable[[Any, Any], Any] | None,
         connections: int,
     ) -> None:
-        self.address = url
+        self.address = shown_address(url, ("redis", "rediss", "unix"))
+        self._url = url
         self._commands = commands
         self._keep = keep
-        # The router retries, on another replica if there is one; a second layer would hide it.
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=None,
-            decode_responses=True,
-            retry=Retry(NoBackoff(), 0),
-            socket_connect_timeout=5,
-        )
+        try:
+            # The router retries, on another replica if there is one; a second layer would hide it.
+            pool = BlockingConnectionPool.from_url(
+                url,
+                max_connections=connections,
+                timeout=None,
+                decode_responses=True,
+                retry=Retry(NoBackoff(), 0),
+                socket_connect_timeout=5,
+            )
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"service at {self.address}", self.redacted(str(error)), "mend its URL"
+            ) from None
         self._client: Redis = Redis.from_pool(pool)
 
     async def ask(self, tuples: Sequence[Any]) -> Sequence[Any]:
@@ -57,10 +64,8 @@ class RedisReplica(Replica):
             last.append(queued - 1)
         try:
             replies = await pipeline.execute()
-        except exceptions.AuthenticationError:
-            raise  # a kind of ConnectionError, but no retry mends it
         except _UNAVAILABLE as error:
-            raise ServiceUnavailable(f"{self.address}: {error}") from error
+            raise self._judged(error) from self.shown_cause(error)
         found = [replies[k] for k in last]
         if self._keep is None:
             return found
@@ -70,7 +75,13 @@ class RedisReplica(Replica):
         try:
             await self._client.ping()
         except _UNAVAILABLE as error:
-            raise ServiceUnavailable(f"{self.address}: {error}") from error
+            raise self._judged(error) from self.shown_cause(error)
+
+    def _judged(self, error: Exception) -> DaybreakError:
+        # A kind of ConnectionError, but no retry mends it.
+        if isinstance(error, (exceptions.AuthenticationError, exceptions.AuthorizationError)):
+            return self._refused(f"does not accept the credentials ({error})")
+        return self._unavailable(error)
 
     async def close(self) -> None:
         await self._client.aclose()

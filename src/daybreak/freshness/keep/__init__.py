@@ -1,12 +1,15 @@
 """A mirror kept fresh for real: sources, store, and the keeper that follows the plan."""
 
 from daybreak.freshness.keep.config import KeepConfig, read_config
+from daybreak.freshness.keep.fetchers import Fetchers
 from daybreak.freshness.keep.keeper import Keeper
-from daybreak.freshness.keep.sources import Fetched, Source, SourceError, make_sources
+from daybreak.freshness.keep.source import Fetched, Source, SourceError
+from daybreak.freshness.keep.sources import make_sources
 from daybreak.freshness.keep.store import Store
 
 __all__ = [
     "Fetched",
+    "Fetchers",
     "KeepConfig",
     "Keeper",
     "Source",

@@ -11,6 +11,12 @@ from daybreak.model.tables import Document, Table, params_from
 
 Kind = Literal["http", "sql", "files"]
 
+MOST_TIMEOUT_S = 3600
+#: A SQLite file holds no values above 1 GB.
+MOST_BYTES = 1 << 29
+#: Each is a thread and a connection.
+MOST_HOSTS = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
@@ -37,7 +43,7 @@ class MirrorParams:
     period_s: float = 86_400.0
     #: Refreshes per period, over all sources.
     bandwidth: float
-    #: How often rates are estimated and the plan is made anew.
+    #: How often rates are estimated and the plan is recomputed.
     replan_s: float = 600.0
     #: What is believed of a new object: changes per period, and how firmly (in changes seen).
     prior_rate: float = 1.0
@@ -49,7 +55,12 @@ class MirrorParams:
     least_freshness: float = 0.0
     #: Time between two requests to one host.
     host_gap_s: float = 1.0
+    #: For one request as a whole: connecting, the answer's headers and its body.
     timeout_s: float = 10.0
+    #: A longer object is not copied.
+    max_bytes: int = 16_777_216
+    #: Hosts visited at the same time.
+    parallel_hosts: int = 16
     #: A CSV or Parquet file with columns id and access; left out, all objects count the same.
     access: str | None = None
 
@@ -58,6 +69,18 @@ class MirrorParams:
                      "explore_periods", "timeout_s"):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ConfigError("mirror", f"{name} is {getattr(self, name)}", "give more than 0")
+        if self.timeout_s > MOST_TIMEOUT_S:
+            raise ConfigError(
+                "mirror", f"timeout_s is {self.timeout_s}", f"give at most {MOST_TIMEOUT_S}"
+            )
+        if not 1 <= self.max_bytes <= MOST_BYTES:
+            raise ConfigError(
+                "mirror", f"max_bytes is {self.max_bytes}", f"give 1 to {MOST_BYTES} (512 MiB)"
+            )
+        if not 1 <= self.parallel_hosts <= MOST_HOSTS:
+            raise ConfigError(
+                "mirror", f"parallel_hosts is {self.parallel_hosts}", f"give 1 to {MOST_HOSTS}"
+            )
         if not (0 <= self.least_freshness < 1 and self.host_gap_s >= 0 and self.trusted_visits > 0):
             raise ConfigError(
                 "mirror",

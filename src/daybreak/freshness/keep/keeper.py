@@ -1,25 +1,29 @@
-"""Keeps a mirror fresh: visits what is due, learns change rates, plans anew.
+"""Keeps a mirror fresh: visits what is due, learns change rates, replans.
 
-Pure of clocks: `step(now_s)` does at most one visit and says when the next one is possible, so
-the same keeper runs in real time and, in tests, in made-up time against real servers.
+Pure of clocks: every method gets the time, so the same keeper runs in real time and, in tests, in
+made-up time against real servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from daybreak.freshness.estimate import Prior, estimate_rates, exploration_floor
 from daybreak.freshness.keep.config import KeepConfig
-from daybreak.freshness.keep.sources import Fetched, Source, SourceError
+from daybreak.freshness.keep.source import Fetched, Source, SourceError
 from daybreak.freshness.keep.store import Row, Store
 from daybreak.freshness.limits import Limits, floor_for_freshness
 from daybreak.freshness.mirror import Floats, Mirror
 from daybreak.freshness.planner import Plan, plan
 from daybreak.freshness.tables import read_table
 from daybreak.model.errors import ConfigError
+from daybreak.model.redaction import redacted, shown_url
+
+log = logging.getLogger(__name__)
 
 #: The plan uses this share of the bandwidth; the rest is for retries and for catching up.
 PLANNED_SHARE = 0.95
@@ -27,6 +31,14 @@ PLANNED_SHARE = 0.95
 REMEMBERED_VISITS = 200
 #: After a failure the wait doubles, from this share of the object's interval on.
 _FIRST_RETRY = 1 / 16
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A visit under way: what is visited, and since when."""
+
+    row: Row
+    at_s: float
 
 
 class Keeper:
@@ -38,21 +50,63 @@ class Keeper:
         self.sources = sources
         self.access = _read_access(config)
         self.plan: Plan | None = None
-        #: What the last step did, for whoever shows it.
-        self.said = ""
+        #: How the last step's visit ended; empty if it made none.
+        self.outcome = ""
 
     def step(self, now_s: float) -> float:
-        """Does what is due first, at most one visit; when to call again, at the latest."""
+        """Makes at most one visit, start to end; when to call again, at the latest.
+
+        `Fetchers` makes visits of several hosts at once out of the same three parts.
+        """
+        self.outcome = ""
+        visit = self.next_visit(now_s)
+        if visit is None:
+            return self.wake_s(now_s)
+        self.outcome = self.record(visit, self.fetch(visit), now_s)
+        return now_s
+
+    def next_visit(self, now_s: float, busy: Collection[str] = ()) -> Visit | None:
+        """The visit that is due first, to a host that is not ``busy``; its bandwidth is spent."""
         if now_s >= (self.store.fact("replan_s") or 0.0) or self.plan is None:
             self.replan(now_s)
         paid_s = self.store.fact("paid_s") or 0.0
-        hosts = self.store.hosts()
-        row = self.store.due(now_s, hosts) if paid_s <= now_s else None
-        self.said = ""
-        if row is not None:
-            self._visit(row, now_s)
-            return now_s
-        return self._wake_s(now_s, paid_s, hosts)
+        row = self.store.due(now_s, busy) if paid_s <= now_s else None
+        if row is None:
+            return None
+        with self.store.transaction():
+            # Bandwidth is paid one visit after the other: after a pause, what is overdue goes
+            # out at the usual pace, not all at once.
+            gap_s = self.params.period_s / self.params.bandwidth
+            self.store.set_fact("paid_s", max(paid_s, now_s) + gap_s)
+            self.store.occupy(row.host, now_s + self.params.host_gap_s, "asked just now")
+        return Visit(row, now_s)
+
+    def fetch(self, visit: Visit) -> Fetched | SourceError:
+        """What the source answers. Touches no state of the keeper: any thread may call it."""
+        row = visit.row
+        try:
+            return self.sources[row.source].fetch(row.name, row.version)
+        except SourceError as error:
+            return error
+        except Exception as error:
+            # Whatever one object provokes, the others are still kept.
+            failure = SourceError(f"unexpected error ({type(error).__name__}: {error})")
+            log.warning("source %s: %s", row.source, failure.reason)
+            return failure
+
+    def record(self, visit: Visit, found: Fetched | SourceError, now_s: float) -> str:
+        """Writes down how a visit ended; a line that describes it."""
+        row = visit.row
+        period_s = self.params.period_s
+        interval_s = period_s / row.frequency if row.frequency else period_s
+        shown = shown_url(row.name, keep_query=True)
+        with self.store.transaction():
+            if isinstance(found, SourceError):
+                return f"{shown}: {self._fail(row, found, now_s, interval_s)}"
+            changed = found.content is not None
+            due_s = visit.at_s + interval_s
+            self.store.record_visit(row, visit.at_s, found.version, found.content, changed, due_s)
+        return f"{shown}: {'changed' if changed else 'unchanged'}"
 
     def close(self) -> None:
         """Ends the keeper's hold on its store and sources."""
@@ -65,8 +119,10 @@ class Keeper:
         for name, source in self.sources.items():
             try:
                 listed = [(item.name, item.host) for item in source.objects()]
-            except SourceError:
-                continue  # Its objects stay as last listed; the next plan asks again.
+            except Exception as error:
+                # Its objects stay as last listed; the next plan asks again.
+                log.warning("source %s could not be listed: %s", name, redacted(str(error)))
+                continue
             self.store.list_objects(name, listed)
         rows = self.store.rows()
         with self.store.transaction():
@@ -130,48 +186,24 @@ class Keeper:
             return f"{every}: {known}; kept at its least rate, to learn or by least_freshness"
         return f"{every}: {known}, read with weight {row.access:.3g}"
 
-    def _visit(self, row: Row, now_s: float) -> None:
-        params = self.params
-        gap_s = params.period_s / params.bandwidth
-        interval_s = params.period_s / row.frequency if row.frequency else params.period_s
-        failure: SourceError | None = None
-        found: Fetched | None = None
-        try:
-            found = self.sources[row.source].fetch(row.name, row.version)
-        except SourceError as error:
-            failure = error
-        with self.store.transaction():
-            # Bandwidth is paid one visit after the other: after a pause, what is overdue goes
-            # out at the usual pace, not all at once.
-            paid_s = self.store.fact("paid_s") or 0.0
-            self.store.set_fact("paid_s", max(paid_s, now_s) + gap_s)
-            self.store.occupy(row.host, now_s + params.host_gap_s, "asked just now")
-            if found is not None:
-                changed = found.content is not None
-                self.store.record_visit(
-                    row, now_s, found.version, found.content, changed, now_s + interval_s
-                )
-                self.said = f"{row.name}: {'changed' if changed else 'unchanged'}"
-            elif failure is not None:
-                self._fail(row, failure, now_s, interval_s)
-
-    def _fail(self, row: Row, failure: SourceError, now_s: float, interval_s: float) -> None:
-        wait_s = interval_s * min(1.0, _FIRST_RETRY * 2.0**row.failures)
+    def _fail(self, row: Row, failure: SourceError, now_s: float, interval_s: float) -> str:
+        # From some point on the wait is the whole interval; larger powers would overflow.
+        wait_s = interval_s * min(1.0, _FIRST_RETRY * 2.0 ** min(row.failures, 10))
         if failure.retry_after_s is not None:
             wait_s = max(failure.retry_after_s, self.params.host_gap_s)
             self.store.occupy(row.host, now_s + wait_s, f"asked us to wait ({failure.reason})")
         why = f"retried in {wait_s:.4g} s: {failure.reason}"
         self.store.record_failure(row, now_s + wait_s, why)
-        self.said = f"{row.name}: {why}"
+        return why
 
-    def _wake_s(self, now_s: float, paid_s: float, hosts: dict[str, float]) -> float:
-        moments = [self.store.fact("replan_s") or now_s]
+    def wake_s(self, now_s: float) -> float:
+        """When there is something to do next, if nothing is under way."""
+        replan_s, paid_s = self.store.fact("replan_s"), self.store.fact("paid_s") or 0.0
         due_s = self.store.next_due_s()
-        if due_s is not None:
-            moments.append(max(due_s, paid_s))
-        later = [moment for moment in moments if moment > now_s]
-        # Something is due but its host is not free, or the bandwidth is not paid yet.
-        later += [moment for moment in (*hosts.values(), paid_s) if moment > now_s]
+        # Something may be due whose host is not free, or whose bandwidth is not paid yet.
+        moments = [replan_s, paid_s, self.store.next_free_s(now_s)]
+        moments.append(None if due_s is None else max(due_s, paid_s))
+        later = [moment for moment in moments if moment is not None and moment > now_s]
         return min(later, default=now_s + self.params.replan_s)
 
 

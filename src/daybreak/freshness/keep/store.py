@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,14 +120,14 @@ class Store:
         found = self.db.execute(f"SELECT {_ROW} FROM objects WHERE listed ORDER BY number")  # noqa: S608
         return [Row(*values) for values in found]
 
-    def due(self, now_s: float, hosts: dict[str, float]) -> Row | None:
-        """The object longest due whose host may be asked now."""
-        busy = [host for host, free_s in hosts.items() if free_s > now_s]
+    def due(self, now_s: float, busy: Collection[str] = ()) -> Row | None:
+        """The object longest due whose host may be asked now and is not ``busy``."""
         marks = ", ".join("?" * len(busy))
         found = self.db.execute(
             f"SELECT {_ROW} FROM objects WHERE listed AND due_s <= ? AND host NOT IN ({marks}) "  # noqa: S608
+            "AND host NOT IN (SELECT host FROM hosts WHERE free_s > ?) "
             "ORDER BY due_s, number LIMIT 1",
-            (now_s, *busy),
+            (now_s, *busy, now_s),
         ).fetchone()
         return Row(*found) if found else None
 
@@ -163,8 +163,11 @@ class Store:
             (due_s, why, row.number),
         )
 
-    def hosts(self) -> dict[str, float]:
-        return dict(self.db.execute("SELECT host, free_s FROM hosts").fetchall())
+    def next_free_s(self, now_s: float) -> float | None:
+        """When the next host that must not be asked now may be asked again."""
+        found = self.db.execute("SELECT min(free_s) FROM hosts WHERE free_s > ?", (now_s,))
+        moment: float | None = found.fetchone()[0]
+        return moment
 
     def occupy(self, host: str, free_s: float, why: str) -> None:
         """The host is not asked before this moment."""
