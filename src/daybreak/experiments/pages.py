@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -10,45 +11,50 @@ from typing import Any
 from daybreak.experiments.registry import PAGES, SOURCES, all_experiments
 from daybreak.report.text import markdown
 
+VERDICTS = {True: "holds", False: "fails", None: "-"}
+
 
 def write_pages(records: Path, docs: Path) -> list[Path]:
-    """One page per source text that has records; pictures are copied beside them."""
-    written: list[Path] = []
+    """One page per source text that has records, and a table of all; pictures go beside them."""
+    found = {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name in all_experiments()
+        if (path := records / f"{name.replace('/', '-')}.json").exists()
+    }
+    docs.mkdir(parents=True, exist_ok=True)
+    pages: dict[Path, str] = {}
     for source in SOURCES:
-        found = [
-            json.loads(path.read_text(encoding="utf-8"))
-            for name in all_experiments()
-            if name.startswith(f"{source}/")
-            and (path := records / f"{name.replace('/', '-')}.json").exists()
-        ]
-        if not found:
-            continue
-        docs.mkdir(parents=True, exist_ok=True)
-        page = docs / f"{PAGES.get(source, source)}.md"
+        own = [record for name, record in found.items() if name.startswith(f"{source}/")]
+        if own:
+            pages[docs / f"{PAGES.get(source, source)}.md"] = _page(source, own, docs)
+    overview = docs / "README.md"
+    pages[overview] = _overview(found, overview)
+    for page, text in pages.items():
         partial = page.with_suffix(".partial")
-        partial.write_text(_page(source, found, docs), encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         partial.replace(page)
-        written.append(page)
-    return written
+    return list(pages)
 
 
 def _page(source: str, records: list[dict[str, Any]], docs: Path) -> str:
-    held = sum(c["holds"] for r in records for c in r["claims"] if c["kind"] == "robust")
-    robust = sum(c["kind"] == "robust" for r in records for c in r["claims"])
+    counts = [sum(found) for found in zip(*(_counts(r) for r in records), strict=True)]
     parts = [
         f"# Results: {source}",
         f"Made by `daybreak reproduce '{source}/*' --docs docs/results`; do not edit.",
-        f"{held} of {robust} robust claims hold.",
+        (
+            f"{counts[0]} of {counts[0] + counts[1]} robust claims hold, and {counts[2]} of "
+            f"{counts[2] + counts[3]} published ones. [What that means](README.md)."
+        ),
     ]
     for record in records:
         parts.append(f"## {record['experiment']}: {record['title']}")
-        parts.append(f"Seeds: {len(record['seeds'])}.")
+        parts.append(f"Seeds: {_seeds(record)}.")
         if record["table"]:
             parts.append(markdown(record["table"]))
-        rows = [["verdict", "kind", "claim", "text", "ours"]]
+        rows = [["verdict", "kind", "claim", "text", "ours", "rule"]]
         for c in record["claims"]:
-            verdict = "skipped" if c["kind"] == "skipped" else "holds" if c["holds"] else "fails"
-            rows.append([verdict, c["kind"], c["claim"], c["paper"], c["ours"]])
+            verdict = VERDICTS[c["holds"]] if c["kind"] != "skipped" else "skipped"
+            rows.append([verdict, c["kind"], c["claim"], c["paper"], c["ours"], c["rule"] or "-"])
         parts.append(markdown(rows))
         parts.extend(record["notes"])
         if record["figure"]:
@@ -57,3 +63,67 @@ def _page(source: str, records: list[dict[str, Any]], docs: Path) -> str:
             copyfile(picture, docs / "img" / picture.name)
             parts.append(f"![{record['experiment']}](img/{picture.name})")
     return "\n\n".join(parts) + "\n"
+
+
+def _counts(record: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Robust claims held and failed, published claims held and failed."""
+    found = Counter((c["kind"], c["holds"]) for c in record["claims"])
+    return (
+        found["robust", True],
+        found["robust", False],
+        found["published", True],
+        found["published", False],
+    )
+
+
+def _seeds(record: dict[str, Any]) -> str:
+    """How many, and which if they are not the first ones."""
+    seeds = record["seeds"]
+    which = f" ({seeds[0]}-{seeds[-1]})" if seeds[0] != 1 else ""
+    return f"{len(seeds)}{which}"
+
+
+def _overview(records: dict[str, dict[str, Any]], page: Path) -> str:
+    """One row per experiment. Rows of experiments without a record are kept as they were."""
+    kept: dict[str, list[str]] = {}
+    if page.exists():
+        for line in page.read_text(encoding="utf-8").splitlines():
+            cells = [cell.strip() for cell in line.strip("| ").split("|")]
+            if len(cells) == len(HEADINGS) and cells[0].startswith("["):
+                kept[cells[0].partition("]")[0].lstrip("[")] = cells
+    rows = [list(HEADINGS)]
+    for name, experiment in all_experiments().items():
+        source = name.partition("/")[0]
+        link = f"[{name}]({PAGES.get(source, source)}.md)"
+        if name in records:
+            counts = _counts(records[name])
+            rows.append([link, experiment.title, _seeds(records[name]), *map(str, counts)])
+        else:
+            rows.append(kept.get(name, [link, experiment.title, "not run", "-", "-", "-", "-"]))
+    totals = [sum(int(row[i]) for row in rows[1:] if row[i] != "-") for i in range(3, 7)]
+    rows.append(["total", "", "", *map(str, totals)])
+    return "\n\n".join([*INTRODUCTION, markdown(rows), *OTHER_PAGES]) + "\n"
+
+
+HEADINGS = (
+    "experiment", "what it shows", "seeds", "robust: hold", "fail", "published: hold", "fail",
+)  # fmt: skip
+INTRODUCTION = (
+    "# Results",
+    "Made by `daybreak reproduce --all --docs docs/results`; do not edit.",
+    (
+        "Every table and figure of the source texts is an experiment, and every statement it "
+        "judges is a claim with a rule: an order, a tolerance, a limit, printed beside the "
+        "verdict. *Robust* claims must hold with all seeds: the command fails if one does not. "
+        "*Published* claims compare with what a text prints and may fail: its machine, costs and "
+        "traces were others. Lines without a verdict are notes, on which the text prints nothing."
+    ),
+)
+OTHER_PAGES = (
+    (
+        "Measurements on Spark have pages of their own: [spark](spark.md), [mixed](mixed.md) and "
+        "[soak](soak.md). [Choices made after seeing results](choices.md) lists where a reading, a "
+        "parameter or a claim was chosen late, and [what is not built](extensions.md) which of the "
+        "texts' extensions are missing."
+    ),
+)

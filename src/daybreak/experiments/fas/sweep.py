@@ -10,6 +10,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context
 from daybreak.experiments.fas.testbed import Point, Setting, measure
+from daybreak.experiments.rules import as_claimed
 
 #: Tuples per stream in the figures. The paper has 10 000, which takes half a minute a run; a
 #: run begins with empty queues, and much shorter ones never reach what is usual at high load.
@@ -61,7 +62,9 @@ def every_seed(
     """A robust claim: in each pair the first is below the second, in every seed."""
     held = sum(means.below(low, high, metric) for low, high in pairs)
     total = len(pairs) * len(means.seeds)
-    return Claim(claim, "robust", "everywhere", f"in {held} of {total} pairs", held == total)
+    return Claim(
+        claim, "robust", "everywhere", f"in {held} of {total} pairs", as_claimed(held == total)
+    )
 
 
 def on_average(
@@ -70,7 +73,11 @@ def on_average(
     """A robust claim: in each pair the mean over seeds of the first is below the second's."""
     held = sum(means.mean(low, metric) < means.mean(high, metric) for low, high in pairs)
     return Claim(
-        claim, "robust", "everywhere", f"in {held} of {len(pairs)} means", held == len(pairs)
+        claim,
+        "robust",
+        "everywhere",
+        f"in {held} of {len(pairs)} means",
+        as_claimed(held == len(pairs)),
     )
 
 
@@ -78,7 +85,7 @@ def published(claim: str, text: Sequence[float], ours: Sequence[float]) -> Claim
     """The paper's shares beside ours; they agree if each is within a quarter of the paper's."""
     agree = all(abs(o - t) <= 0.25 * abs(t) for t, o in zip(text, ours, strict=True))
     printed, got = (", ".join(percent(v) for v in values) for values in (text, ours))
-    return Claim(claim, "published", printed, got, agree)
+    return Claim(claim, "published", printed, got, as_claimed(agree))
 
 
 def percent(share: float) -> str:

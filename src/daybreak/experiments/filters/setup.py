@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.rules import as_claimed
 from daybreak.filters import Filter, Load, make_router, simulate
 from daybreak.filters.simulator import Process
 
@@ -136,5 +137,5 @@ def reference(
         "skipped" if math.isnan(stat.error) else "robust",
         f"- (reference {printed} {unit})",
         f"{stat.text(max(digits, 1))} {unit}",
-        stat.near(low, high, rounding),
+        as_claimed(stat.near(low, high, rounding)),
     )

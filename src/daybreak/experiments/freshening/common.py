@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from daybreak.experiments.core import Claim
+from daybreak.experiments.rules import as_claimed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,11 +20,11 @@ PF_AXIS = "perceived freshness"
 
 
 def robust(claim: str, paper: str, ours: str, holds: bool) -> Claim:
-    return Claim(claim, "robust", paper, ours, bool(holds))
+    return Claim(claim, "robust", paper, ours, as_claimed(holds))
 
 
 def published(claim: str, paper: str, ours: str, holds: bool = True) -> Claim:
-    return Claim(claim, "published", paper, ours, bool(holds))
+    return Claim(claim, "published", paper, ours, as_claimed(holds))
 
 
 def mean_by(keys: Sequence[Key], values: Sequence[float]) -> dict[Key, float]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.freshening.common import PF_AXIS, lines, published, robust
+from daybreak.experiments.rules import as_claimed
 from daybreak.freshness import Limits, Mirror, perceived_freshness, plan
 from daybreak.freshness import baselines as base
 from daybreak.freshness.estimate import (
@@ -128,7 +129,9 @@ def section_6_2_3_pages(ctx: Context) -> Outcome:
     path = ctx.traces.get("page-changes")
     if path is None:
         remedy = "give --trace page-changes=changes.csv.gz"
-        return Outcome([Claim("real pages", "skipped", "-", f"no trace; {remedy}", True)])
+        return Outcome(
+            [Claim("real pages", "skipped", "-", f"no trace; {remedy}", as_claimed(True))]
+        )
     time_d, page, pages = read_changes(path)
     learnt, actual = (_daily_visits(time_d, page, pages, *YEARS[i : i + 2]) for i in (0, 1))
     plain = estimate_rates(learnt, pages)
