@@ -170,3 +170,24 @@ def test_cancelling_frees_threads_and_loses_nothing() -> None:
 def test_a_load_that_makes_no_sense_is_refused(arguments: dict[str, float], finding: str) -> None:
     with pytest.raises(ConfigError, match=finding):
         Load(**arguments)  # type: ignore[arg-type]
+
+
+def test_filters_choose_after_everything_that_happens_at_the_same_instant() -> None:
+    """Both filters finish after 100 ms. Between the two completions, the first would find only
+    the other's tuple, and duplicate work."""
+    alike = tuple(Filter(name=n, service_time_s=0.1, selectivity=1.0) for n in ("a", "b"))
+    report = simulate(alike, FreeFirst(), Load(tuples=2, population=2, warmup=0.0), seed=1)
+    assert report.decided_s == pytest.approx([0.2, 0.2])
+    assert report.counts.handed == 4
+    assert report.counts.duplicated == 0
+
+
+def test_priority_as_worded_keeps_a_tuple_queued_while_its_filter_works() -> None:
+    """Then no queue is empty while its filter works, and less is fetched."""
+    load = Load(tuples=5000, population=64)
+    ours, literal = (
+        simulate(REPORT, make_router(name), load, seed=1).throughput_per_s
+        for name in ("priority", "priority-literal")
+    )
+    assert literal == pytest.approx(10.0, rel=0.01)
+    assert ours > 1.1 * literal

@@ -178,8 +178,11 @@ class _Simulation:
             self._at(self._gap_ns(), self._next_arrival)
         self._dispatch()
         while self._events:
-            self.now_ns, _, action = heappop(self._events)
-            action()
+            self.now_ns = self._events[0][0]
+            # Everything that happens at one instant comes first: a filter that chose between two
+            # completions of it would choose as if the second were still to come.
+            while self._events and self._events[0][0] == self.now_ns:
+                heappop(self._events)[2]()
             self._dispatch()
         return self._report()
 

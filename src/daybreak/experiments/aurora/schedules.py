@@ -192,7 +192,8 @@ def section_4_5(_context: Context) -> Outcome:
         ),
         Claim(
             "SlopeSlack with size 3 misses two deadlines", "robust", "two applications",
-            f"misses {late('SlopeSlack, size 3')}", as_claimed(len(late("SlopeSlack, size 3")) == 2),
+            f"misses {late('SlopeSlack, size 3')}",
+            as_claimed(len(late("SlopeSlack, size 3")) == 2),
         ),
         Claim(
             "Fixed with size 3 misses application 1's deadline only", "published", "only 1",

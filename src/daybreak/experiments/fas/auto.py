@@ -10,7 +10,7 @@ import numpy as np
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.fas.load import shown
 from daybreak.experiments.fas.testbed import K_NS, Point, Setting, arrivals, policy_of, testbed
-from daybreak.experiments.rules import as_claimed, at_most
+from daybreak.experiments.rules import as_claimed, at_most, below
 from daybreak.model import Overheads
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.fas_auto import AutoBeta
@@ -180,7 +180,7 @@ def _kept(claim: str, ratios: list[float]) -> Claim:
 
 def _below(claim: str, ratios: list[float], bound: float) -> Claim:
     ours = f"{min(ratios):.2f} to {max(ratios):.2f} of it"
-    return Claim(claim, "robust", "(ours)", ours, as_claimed(max(ratios) < bound))
+    return Claim(claim, "robust", "(ours)", ours, below(bound, *ratios))
 
 
 NOTE = (

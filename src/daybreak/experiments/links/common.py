@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daybreak.experiments.core import Claim, Context
-from daybreak.experiments.rules import as_claimed
+from daybreak.experiments.rules import required
 from daybreak.links.needs import Against, Need, needs
 from daybreak.links.scenario import LinkScenario
 
@@ -72,5 +72,5 @@ def near(claim: str, ours: Need, reference_kb: float) -> Claim:
         "robust",
         f"{reference_kb:.2f} KB/s (reference)",
         kb(ours),
-        as_claimed(distance <= error),
+        required("within 3 standard errors of the difference", distance <= error),
     )

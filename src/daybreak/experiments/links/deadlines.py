@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SHORT, all_needs, kb
-from daybreak.experiments.rules import above, as_claimed, below
+from daybreak.experiments.rules import above, as_claimed, below, required
 from daybreak.links.classes import SECTION_4
 from daybreak.links.needs import Need
 from daybreak.links.scenario import LinkScenario
@@ -62,8 +62,9 @@ def fig5(ctx: Context) -> Outcome:
             "robust",
             "the curves cross at x = 1",
             f"{kb(at_one[0])} and {kb(at_one[1])}",
-            as_claimed(
-                gap <= 3 * (at_one[0].standard_error + at_one[1].standard_error) / 1000 + 0.02
+            required(
+                "within 3 standard errors and 0.02 KB/s",
+                gap <= 3 * (at_one[0].standard_error + at_one[1].standard_error) / 1000 + 0.02,
             ),
         ),
         Claim(
@@ -126,14 +127,17 @@ def fig7(ctx: Context) -> Outcome:
             "robust",
             "decreases significantly",
             f"{kb(belt[0][0])} at 0.2, {kb(belt[-1][0])} at 1.8",
-            as_claimed(belt[-1][0].kb_per_s < belt[0][0].kb_per_s - 0.3),
+            required("by 0.3 KB/s", belt[-1][0].kb_per_s < belt[0][0].kb_per_s - 0.3),
         ),
         Claim(
             "without harm to class 2",
             "published",
             "its performance is not decreased",
             f"{kb(belt[default][1])} at 0.8, {kb(belt[-1][1])} at 1.8",
-            as_claimed(belt[-1][1].kb_per_s <= belt[default][1].kb_per_s + 0.03),
+            required(
+                "by at most 0.03 KB/s",
+                belt[-1][1].kb_per_s <= belt[default][1].kb_per_s + 0.03,
+            ),
         ),
         Claim(
             "CB needs less than MSF for class 1 and more for both",

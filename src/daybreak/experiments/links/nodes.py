@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SEEDS, SHORT, all_needs, kb, near
-from daybreak.experiments.rules import above, as_claimed, below
+from daybreak.experiments.rules import above, as_claimed, below, required
 from daybreak.links.chain import DeadlineRule
 from daybreak.links.classes import LinkClass
 from daybreak.links.needs import Need, need_of_all
@@ -51,7 +51,7 @@ def fig9(ctx: Context) -> Outcome:
             "robust",
             "somewhat worse",
             f"{worse('fifo'):+.0%} for class 1",
-            as_claimed(0 < worse("fifo") < 0.25),
+            required("by up to 25 %", 0 < worse("fifo") < 0.25),
         ),
         Claim(
             "MSF and CB deteriorate significantly when intermediate nodes know nothing",
