@@ -43,6 +43,10 @@ class Point:
     population: int = POPULATION
     batch: int = 1
     call_overhead_s: float = 0.0
+    #: Of the fates of a tuple at the filters.
+    correlation: float = 0.0
+    #: A disjunction: one filter that accepts a tuple is enough.
+    any_of: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,16 @@ def run_point(job: tuple[Point, int]) -> Measured:
     point, seed = job
     if point.rate_per_s is None:
         # Long, since only the random fates of the tuples are left to average out.
-        load = Load(tuples=5 * point.tuples, population=point.population)
+        load = Load(
+            tuples=5 * point.tuples, population=point.population, correlation=point.correlation
+        )
     else:
-        load = Load(tuples=point.tuples, rate_per_s=point.rate_per_s, process=point.process)
+        load = Load(
+            tuples=point.tuples,
+            rate_per_s=point.rate_per_s,
+            process=point.process,
+            correlation=point.correlation,
+        )
     report = simulate(
         point.filters,
         make_router(point.router),
@@ -102,6 +113,7 @@ def run_point(job: tuple[Point, int]) -> Measured:
         seed,
         batch=point.batch,
         call_overhead_s=point.call_overhead_s,
+        any_of=point.any_of,
     )
     return Measured(
         report.mean_latency_s * 1e3,
