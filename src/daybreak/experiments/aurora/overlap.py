@@ -28,7 +28,7 @@ DEADLINE_S = (0.002, 0.050)
 SHARED = (0, 3, 6, 9)
 
 
-def overlapping(queries: int, shared: int, seed: int) -> Network:
+def overlapping(queries: int, shared: int, seed: int, prefix: str = "") -> Network:
     """Trees of depth four; each node is a union with a filter behind it.
 
     Of the nine subtrees two levels below the output, the first ``shared`` are one for all
@@ -52,17 +52,18 @@ def overlapping(queries: int, shared: int, seed: int) -> Network:
             leaves.append(node(f"{name}.{i}", (streams[-1].name,)))
         return node(name, tuple(leaves))
 
-    common = [subtree(f"shared{i}") for i in range(shared)]
+    common = [subtree(f"{prefix}shared{i}") for i in range(shared)]
     declared = []
     for q in range(queries):
-        own = [subtree(f"q{q}.{i}") for i in range(shared, FAN_OUT**2)]
+        name = f"{prefix}q{q}"
+        own = [subtree(f"{name}.{i}") for i in range(shared, FAN_OUT**2)]
         trees = [*common, *own]
         branches = [
-            node(f"q{q} branch{i}", tuple(trees[i * FAN_OUT : (i + 1) * FAN_OUT]))
+            node(f"{name} branch{i}", tuple(trees[i * FAN_OUT : (i + 1) * FAN_OUT]))
             for i in range(FAN_OUT)
         ]
         qos = QoSGraph.deadline(random.uniform(*DEADLINE_S))
-        declared.append(Query(name=f"q{q}", output=node(f"q{q}", tuple(branches)), qos=qos))
+        declared.append(Query(name=name, output=node(name, tuple(branches)), qos=qos))
     return Network(streams=streams, boxes=boxes, queries=declared)
 
 
