@@ -131,3 +131,20 @@ def test_the_overview_counts_verdicts_and_keeps_rows_it_has_no_record_for(tmp_pa
     overview = (docs / "README.md").read_text()
     assert "| 2 (101-102) | 1 | 0 | 0 | 1 |" in overview
     assert "| total |  |  | 1 | 1 | 0 | 1 |" in overview
+
+
+def test_a_page_keeps_the_sections_it_has_no_record_for(tmp_path: Path) -> None:
+    records, docs = tmp_path / "records", tmp_path / "docs"
+    records.mkdir()
+    both = [records / "links-fig1.json", records / "links-fig9.json"]
+    both[0].write_text(record("links/fig1", ("robust", True), ("published", False)))
+    both[1].write_text(record("links/fig9", ("robust", True)))
+    write_pages(records, docs)
+    whole = (docs / "links.md").read_text()
+    assert "2 of 2 robust claims hold, and 0 of 1 published ones." in whole
+    both[0].unlink()
+    both[1].write_text(record("links/fig9", ("robust", False)))
+    write_pages(records, docs)
+    again = (docs / "links.md").read_text()
+    assert again.index("## links/fig1") < again.index("## links/fig9")
+    assert "1 of 2 robust claims hold, and 0 of 1 published ones." in again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from shutil import copyfile
@@ -15,7 +16,10 @@ VERDICTS = {True: "holds", False: "fails", None: "-"}
 
 
 def write_pages(records: Path, docs: Path) -> list[Path]:
-    """One page per source text that has records, and a table of all; pictures go beside them."""
+    """One page per source text that has records, and a table of all; pictures go beside them.
+
+    What earlier runs wrote stays on the pages, for experiments without a record.
+    """
     found = {
         name: json.loads(path.read_text(encoding="utf-8"))
         for name in all_experiments()
@@ -24,9 +28,10 @@ def write_pages(records: Path, docs: Path) -> list[Path]:
     docs.mkdir(parents=True, exist_ok=True)
     pages: dict[Path, str] = {}
     for source in SOURCES:
-        own = [record for name, record in found.items() if name.startswith(f"{source}/")]
+        own = {n: r for n, r in found.items() if n.startswith(f"{source}/")}
+        page = docs / f"{PAGES.get(source, source)}.md"
         if own:
-            pages[docs / f"{PAGES.get(source, source)}.md"] = _page(source, own, docs)
+            pages[page] = _page(source, own, page)
     overview = docs / "README.md"
     pages[overview] = _overview(found, overview)
     for page, text in pages.items():
@@ -36,33 +41,52 @@ def write_pages(records: Path, docs: Path) -> list[Path]:
     return list(pages)
 
 
-def _page(source: str, records: list[dict[str, Any]], docs: Path) -> str:
-    counts = [sum(found) for found in zip(*(_counts(r) for r in records), strict=True)]
-    parts = [
+def _page(source: str, records: dict[str, dict[str, Any]], page: Path) -> str:
+    kept = _sections(page)
+    sections = [
+        _section(records[name], page.parent) if name in records else kept[name]
+        for name in all_experiments()
+        if name in records or (name in kept and name.startswith(f"{source}/"))
+    ]
+    text = "\n\n".join(sections)
+    verdicts = Counter(re.findall(r"^\| (holds|fails) \| (robust|published) \|", text, re.M))
+    held = {kind: verdicts["holds", kind] for kind in ("robust", "published")}
+    every = {kind: held[kind] + verdicts["fails", kind] for kind in held}
+    head = [
         f"# Results: {source}",
         f"Made by `daybreak reproduce '{source}/*' --docs docs/results`; do not edit.",
         (
-            f"{counts[0]} of {counts[0] + counts[1]} robust claims hold, and {counts[2]} of "
-            f"{counts[2] + counts[3]} published ones. [What that means](README.md)."
+            f"{held['robust']} of {every['robust']} robust claims hold, and {held['published']} "
+            f"of {every['published']} published ones. [What that means](README.md)."
         ),
     ]
-    for record in records:
-        parts.append(f"## {record['experiment']}: {record['title']}")
-        parts.append(f"Seeds: {_seeds(record)}.")
-        if record["table"]:
-            parts.append(markdown(record["table"]))
-        rows = [["verdict", "kind", "claim", "text", "ours", "rule"]]
-        for c in record["claims"]:
-            verdict = VERDICTS[c["holds"]] if c["kind"] != "skipped" else "skipped"
-            rows.append([verdict, c["kind"], c["claim"], c["paper"], c["ours"], c["rule"] or "-"])
-        parts.append(markdown(rows))
-        parts.extend(record["notes"])
-        if record["figure"]:
-            picture = Path(record["figure"])
-            (docs / "img").mkdir(parents=True, exist_ok=True)
-            copyfile(picture, docs / "img" / picture.name)
-            parts.append(f"![{record['experiment']}](img/{picture.name})")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*head, text]) + "\n"
+
+
+def _sections(page: Path) -> dict[str, str]:
+    """What a page has on each experiment, heading included."""
+    if not page.exists():
+        return {}
+    parts = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.M)[1:]
+    return {part[3:].partition(":")[0]: part.strip() for part in parts}
+
+
+def _section(record: dict[str, Any], docs: Path) -> str:
+    parts = [f"## {record['experiment']}: {record['title']}", f"Seeds: {_seeds(record)}."]
+    if record["table"]:
+        parts.append(markdown(record["table"]))
+    rows = [["verdict", "kind", "claim", "text", "ours", "rule"]]
+    for c in record["claims"]:
+        verdict = VERDICTS[c["holds"]] if c["kind"] != "skipped" else "skipped"
+        rows.append([verdict, c["kind"], c["claim"], c["paper"], c["ours"], c["rule"] or "-"])
+    parts.append(markdown(rows))
+    parts.extend(record["notes"])
+    if record["figure"]:
+        picture = Path(record["figure"])
+        (docs / "img").mkdir(parents=True, exist_ok=True)
+        copyfile(picture, docs / "img" / picture.name)
+        parts.append(f"![{record['experiment']}](img/{picture.name})")
+    return "\n\n".join(parts)
 
 
 def _counts(record: dict[str, Any]) -> tuple[int, int, int, int]:
