@@ -20,7 +20,7 @@ from daybreak.experiments.classes.measures import (
 )
 from daybreak.experiments.classes.workloads import load_workload
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
-from daybreak.experiments.rules import above, close, near, required
+from daybreak.experiments.rules import above, between, close, required
 from daybreak.report.classes import colour
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios
 
@@ -250,7 +250,7 @@ def pr_change_merge(context: Context) -> Outcome:
                 "class 5 against class 4, which has the same priority then",
                 "alike under MBD_UP",
                 ", ".join(f"{n} {times(float(np.mean(x)))}" for n, x in beside.items()),
-                near(1, beside["MBD_UP"], by=0.1),
+                between(0.9, 1.1, *beside["MBD_UP"]),
             ),
         ],
         table=_figures(sweep, name, settings),

@@ -17,7 +17,7 @@ from daybreak.experiments.classes.measures import (
     times,
 )
 from daybreak.experiments.core import Claim, Context, Experiment, Line, Note, Outcome
-from daybreak.experiments.rules import Rule, below, close, near, required
+from daybreak.experiments.rules import Rule, below, between, close, required
 from daybreak.report.classes import whiskers
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _about_lotteries(key: str, seen: dict[str, list[Seen]]) -> list[Claim]:
             "MOL prefers no class: the lowest one's response over the highest one's",
             "no preference",
             ranged(ratios),
-            near(1, ratios, by=ALIKE),
+            between(1 - ALIKE, 1 + ALIKE, *ratios),
         ),
     ]
 
