@@ -67,5 +67,5 @@ def test_without_a_wait_yielding_changes_nothing() -> None:
 
 
 def test_waiting_with_memory_weighed_is_refused() -> None:
-    with pytest.raises(ConfigError, match="wait"):
+    with pytest.raises(ConfigError, match="memory and boxes that wait"):
         run(10, yields=True, memory=True)

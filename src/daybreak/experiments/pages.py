@@ -138,7 +138,7 @@ INTRODUCTION = (
     (
         "Every table and figure of the source texts is an experiment, and every statement it "
         "judges is a claim with a rule: an order, a tolerance, a limit, printed beside the "
-        "verdict. *Robust* claims must hold with all seeds: the command fails if one does not. "
+        "verdict. *Robust* claims must hold: the command fails if one does not. "
         "*Published* claims compare with what a text prints and may fail: its machine, costs and "
         "traces were others. Lines without a verdict are notes, on which the text prints nothing."
     ),

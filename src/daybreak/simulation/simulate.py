@@ -47,10 +47,10 @@ def simulate(
     whether a worker goes on to other boxes meanwhile.
     """
     waiting = any(b.wait_ns for b in network.boxes)
-    if memory + bool(shedding) + waiting > 1:
-        raise ConfigError(
-            "simulate", "memory, shedding and boxes that wait together", "ask for one of them"
-        )
+    options = {"memory": memory, "shedding": shedding, "boxes that wait": waiting}
+    asked = [name for name, given in options.items() if given]
+    if len(asked) > 1:
+        raise ConfigError("simulate", f"{' and '.join(asked)} together", "ask for one of them")
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))

@@ -127,7 +127,7 @@ NOTES = (
     ),
     (
         "Bounding a CQC operator by its class's quota was chosen after seeing the other reading's "
-        "results (docs/classes.md), which the table shows too."
+        "results (choices.md), which the table shows too."
     ),
 )
 
