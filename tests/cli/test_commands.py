@@ -64,6 +64,12 @@ def test_reproduce_writes_pages(tmp_path: Path) -> None:
     page = (tmp_path / "docs" / "aurora.md").read_text()
     assert "aurora/table3.2" in page
     assert (tmp_path / "docs" / "img" / "aurora-table3.1.png").exists()
+    assert "| [aurora/table3.2](aurora.md) |" in (tmp_path / "docs" / "README.md").read_text()
+
+
+def test_reproduce_takes_a_range_of_seeds(tmp_path: Path) -> None:
+    asked = ("reproduce", "aurora/table3.1", "--seeds", "101-105", "--workers", "1")
+    assert answer(*asked, cwd=tmp_path)["seeds"] == [101, 102, 103, 104, 105]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,7 @@ def test_reproduce_writes_pages(tmp_path: Path) -> None:
         (("simulate", str(EXAMPLE), "--policy", "fcsf"), "did you mean 'fcfs'"),
         (("simulate", str(EXAMPLE), "--load", "-1"), "load -1.0"),
         (("report", "nowhere"), "holds no readable run report"),
+        (("reproduce", "aurora/table3.1", "--seeds", "5-3"), "'5-3' gives no seeds"),
         (("reproduce", "aurora/tabel3.1"), "did you mean 'aurora/table3.1'"),
         (("reproduce",), "no experiment named"),
         (("reproduce", "aurora/table3.1", "--trace", "x"), "NAME=FILE"),

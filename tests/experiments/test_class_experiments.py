@@ -11,7 +11,7 @@ import pytest
 
 from daybreak.experiments.classes import abd, compare
 from daybreak.experiments.classes.measures import Seen, Setting, Sweep, every_seed, ranged
-from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.core import Context, Line
 from daybreak.experiments.registry import all_experiments
 from daybreak.runtime.classes import LEVELS, ClassesOverTime, ClassFigures
 
@@ -31,7 +31,7 @@ def seen(*mean_ms: float, spread: float = 1.0, overrun: float = 0.0) -> Seen:
     return Seen(ClassFigures(names, priorities, (1,) * len(mean_ms), rows), over, overrun, ())
 
 
-def verdicts(claims: list[Claim]) -> list[bool]:
+def verdicts(claims: Sequence[Line]) -> list[bool | None]:
     return [c.holds for c in claims if c.kind == "robust"]
 
 
@@ -58,6 +58,24 @@ def test_compare_judges_a_world_as_in_the_text() -> None:
     bad = [*compare._about_mbd("3d_6", world), *compare._about_others(world)]
     bad += compare._about_threads("3d_6", world)
     assert verdicts(bad) == [False] * 8
+
+
+def published(claims: Sequence[Line]) -> dict[str, bool | None]:
+    return {c.claim: c.holds for c in claims if c.kind == "published"}
+
+
+def test_published_numbers_are_judged_by_their_tolerance() -> None:
+    """12 % in the text and 96 % here do not agree, nor does "none" with an inversion."""
+    wehr = [seen(1, 100, 1000)]
+    as_printed = abd._judge("D", [seen(6.34, 8, 12)], [seen(10, 10, 10)], wehr)
+    assert published(as_printed)["D: class 1, ABD against CQC"]
+    far_off = abd._judge("D", [seen(2, 3, 5)], [seen(6, 5, 300)], wehr)
+    assert set(published(far_off).values()) == {False}
+    assert list(published(far_off)) == [
+        "D: weighted response, ABD against CQC",
+        "D: class 1, ABD against CQC",
+        "D: inversion under CQC",
+    ]
 
 
 def test_a_faster_scheduler_that_inverts_is_no_rival() -> None:

@@ -146,3 +146,15 @@ def test_a_query_may_move_to_another_class() -> None:
 def test_mistakes_in_a_file_are_named(text: str, finding: str) -> None:
     with pytest.raises(ConfigError, match=finding):
         read_workload(text, "mine")
+
+
+def test_three_queries_of_joins_and_aggregates_are_two_aggregates_and_a_join() -> None:
+    """Table 5 leaves open which kind has two; the common mix has 9 aggregates to 6 joins."""
+    assert load_workload("5G").classes[0].kinds == {"join": 1, "aggregate": 2}
+    assert apportion({"select": 1, "project": 1}, 3) == {"select": 2, "project": 1}
+
+
+def test_less_input_scales_every_rate() -> None:
+    less = load_workload("Adaptive").with_input(0.5)
+    assert [c.rate_per_s for c in less.classes] == [600] * 5
+    assert less.classes[0].rates[1] == (2.0, 800.0)

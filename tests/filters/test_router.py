@@ -51,6 +51,21 @@ class Flaky(Replica):
 
 
 @pytest.mark.parametrize("name", ROUTERS)
+def test_with_any_of_one_service_that_passes_a_tuple_is_enough(name: str) -> None:
+    services = [callable_service(f"by{n}", divides(n)) for n in (2, 3, 5)]
+    router = Router(services, router=name, window=40, any_of=True)
+    found = asyncio.run(gather(router, range(1, 301)))
+    wanted = [v for v in range(1, 301) if v % 2 == 0 or v % 3 == 0 or v % 5 == 0]
+    assert sorted(p.tuple for p in found) == wanted
+    assert router.counts.passed == len(wanted)
+    assert router.counts.dropped == 300 - len(wanted)
+    for p in found:
+        (service, value), *more = p.found.items()
+        assert not more
+        assert value * int(service.removeprefix("by")) == p.tuple
+
+
+@pytest.mark.parametrize("name", ROUTERS)
 @pytest.mark.parametrize("batch", [1, 4])
 def test_what_passes_is_what_every_service_passes(name: str, batch: int) -> None:
     services = [callable_service(f"by{n}", divides(n)) for n in (2, 3, 5)]

@@ -1,5 +1,6 @@
 """The simulator against queueing theory, and the routers inside it."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -170,3 +171,56 @@ def test_cancelling_frees_threads_and_loses_nothing() -> None:
 def test_a_load_that_makes_no_sense_is_refused(arguments: dict[str, float], finding: str) -> None:
     with pytest.raises(ConfigError, match=finding):
         Load(**arguments)  # type: ignore[arg-type]
+
+
+def test_filters_choose_after_everything_that_happens_at_the_same_instant() -> None:
+    """Both filters finish after 100 ms. Between the two completions, the first would find only
+    the other's tuple, and duplicate work."""
+    alike = tuple(Filter(name=n, service_time_s=0.1, selectivity=1.0) for n in ("a", "b"))
+    report = simulate(alike, FreeFirst(), Load(tuples=2, population=2, warmup=0.0), seed=1)
+    assert report.decided_s == pytest.approx([0.2, 0.2])
+    assert report.counts.handed == 4
+    assert report.counts.duplicated == 0
+
+
+def test_priority_as_worded_keeps_a_tuple_queued_while_its_filter_works() -> None:
+    """Then no queue is empty while its filter works, and less is fetched."""
+    load = Load(tuples=5000, population=64)
+    ours, literal = (
+        simulate(REPORT, make_router(name), load, seed=1).throughput_per_s
+        for name in ("priority", "priority-literal")
+    )
+    assert literal == pytest.approx(10.0, rel=0.01)
+    assert ours > 1.1 * literal
+
+
+def test_a_disjunction_is_a_conjunction_of_the_opposite_filters() -> None:
+    """With the same fates: what one filter accepts here, the opposite one drops there."""
+    accepting = tuple(replace(f, selectivity=0.6) for f in REPORT)
+    opposite = tuple(replace(f, selectivity=0.4) for f in REPORT)
+    load = Load(tuples=4000, rate_per_s=8, warmup=0.0)
+    for name in ("fixed", "free-first"):
+        any_of = simulate(accepting, make_router(name), load, seed=2, any_of=True)
+        all_of = simulate(opposite, make_router(name), load, seed=2)
+        # A fate below 0.6 accepts; turned round, one below 0.4 passes: 0.4^3 either way.
+        assert 1 - any_of.passed.mean() == pytest.approx(0.064, abs=0.012)
+        assert all_of.passed.mean() == pytest.approx(0.064, abs=0.012)
+        assert any_of.mean_latency_s == pytest.approx(all_of.mean_latency_s, rel=0.05)
+
+
+def test_correlated_fates_keep_each_selectivity() -> None:
+    alike = tuple(replace(f, selectivity=0.4) for f in REPORT)
+    load = Load(tuples=8000, population=64, warmup=0.0, correlation=1.0)
+    report = simulate(alike, make_router("free-first"), load, seed=1)
+    assert report.passed.mean() == pytest.approx(0.4, abs=0.02)
+    half = replace(load, correlation=0.5)
+    assert simulate(alike, make_router("free-first"), half, seed=1).passed.mean() == pytest.approx(
+        0.5 * 0.4 + 0.5 * 0.064, abs=0.02
+    )
+
+
+def test_a_disjunction_with_dependencies_is_refused() -> None:
+    after = (REPORT[0], replace(REPORT[1], after=(REPORT[0].name,)))
+    load = Load(tuples=10, rate_per_s=1)
+    with pytest.raises(ConfigError, match="disjunction"):
+        simulate(after, make_router("fixed"), load, seed=1, any_of=True)

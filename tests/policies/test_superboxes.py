@@ -23,6 +23,7 @@ from daybreak.policies.superboxes import (
     applications,
     around,
     before_several_inputs,
+    composites,
     cut,
     dear_boxes,
     spanner,
@@ -326,3 +327,30 @@ def test_superboxes_that_share_a_box_are_never_out_together() -> None:
 def test_what_makes_no_sense_is_refused(params: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         make_policy_with("superbox", **params)
+
+
+def test_applications_that_share_enough_are_one_superbox_with_both_graphs() -> None:
+    quick, slow = QoSGraph.deadline(0.001), QoSGraph.deadline(0.003)
+    shared = network(
+        {"in": ("s",), "common": ("in",), "a": ("common",), "b": ("common",), "c": ("t",)},
+        {"A": "a", "B": "b", "C": "c"},
+        qos={"A": quick, "B": slow},
+    )
+    names = [[shared.boxes[b].name for b in s.boxes] for s in composites(shared, 0.5)]
+    assert [sorted(n) for n in names] == [["a", "b", "common", "in"], ["c"]]
+    assert names[0][:2] == ["in", "common"]
+    assert [len(s.boxes) for s in composites(shared, 0.9)] == [3, 3, 1]
+    both = composites(shared, 0.5)[0]
+    assert {shared.boxes[b].name for b in both.exits} == {"a", "b"}
+    graph = own_graph(shared, both, [1 * MS] * len(shared.boxes))
+    assert graph is not None
+    # At 1.5 ms half of A's utility is lost and none of B's: the mean of 0.5 and 1.
+    assert graph.worth(1.5 * MS) == pytest.approx(0.75)
+    assert composites(shared, 0.5)[1].exits == composites(shared, 0.5)[1].boxes
+
+
+def test_composites_are_run_in_order_mc_and_join_a_share_of_boxes() -> None:
+    with pytest.raises(ConfigError, match="mc"):
+        make_policy_with("superbox", superboxes="composites", traversal="ml")
+    with pytest.raises(ConfigError, match="overlap"):
+        make_policy_with("superbox", superboxes="composites", overlap=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 
 from daybreak.cli.console import console, error_console, print_json, progress
-from daybreak.experiments.core import Context, Experiment, Outcome
+from daybreak.experiments.core import Context, Experiment, Outcome, as_json, read_seeds
 from daybreak.experiments.pages import write_pages
 from daybreak.experiments.registry import all_experiments, find_experiments
 from daybreak.model.errors import ConfigError
@@ -24,7 +25,13 @@ def reproduce(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds to run.")] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="How many seeds to run, or which: 5 (the seeds 1 to 5) or 101-105."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes to run them on; 0: one per core.")
+    ] = 0,
     trace: Annotated[
         list[str] | None, typer.Option(help="A recorded trace, as NAME=FILE; may be repeated.")
     ] = None,
@@ -47,10 +54,14 @@ def reproduce(
         raise ConfigError("reproduce", "no experiment named", "name some, or use --all or --list")
     chosen = find_experiments(names or ["*"])
     traces = _traces(trace or [])
+    wanted = None if seeds is None else read_seeds(seeds)
     records: list[dict[str, Any]] = []
     held = True
     for experiment in chosen:
-        record, outcome = _run(experiment, seeds, traces, out)
+        context = Context(
+            seeds=wanted or range(1, experiment.seeds + 1), traces=traces, workers=workers
+        )
+        record, outcome = _run(experiment, context, out)
         records.append(record)
         held = held and outcome.holds
         if not as_json:
@@ -83,20 +94,17 @@ def _traces(given: list[str]) -> dict[str, Path]:
     return found
 
 
-def _run(
-    experiment: Experiment, seeds: int | None, traces: dict[str, Path], out: Path
-) -> tuple[dict[str, Any], Outcome]:
-    chosen = list(range(1, (seeds or experiment.seeds) + 1))
+def _run(experiment: Experiment, context: Context, out: Path) -> tuple[dict[str, Any], Outcome]:
     with progress(experiment.name) as report:
-        outcome = experiment.run(Context(seeds=chosen, traces=traces, on_progress=report))
+        outcome = experiment.run(replace(context, on_progress=report))
     stem = experiment.name.replace("/", "-")
     figure = None
     if outcome.draw is not None and can_draw():
         figure = str(save_figure(outcome.draw, out / f"{stem}.png"))
     record = {
         "experiment": experiment.name,
-        "seeds": chosen,
-        "claims": [c.as_json() for c in outcome.claims],
+        "seeds": list(context.seeds),
+        "claims": [as_json(line) for line in outcome.claims],
         "figure": figure,
     }
     page = {
@@ -117,10 +125,11 @@ def _show(experiment: Experiment, outcome: Outcome, record: dict[str, Any], to: 
     to.print(f"\n[bold]{experiment.name}[/]  {experiment.title}")
     if outcome.table:
         to.print(table(outcome.table))
-    verdicts = [("verdict", "kind", "claim", "text", "ours")]
-    for c in outcome.claims:
-        verdict = "skipped" if c.kind == "skipped" else "holds" if c.holds else "FAILS"
-        verdicts.append((verdict, c.kind, c.claim, c.paper, c.ours))
+    verdicts = [("verdict", "kind", "claim", "text", "ours", "rule")]
+    for line in outcome.claims:
+        verdict = "FAILS" if line.verdict == "fails" else line.verdict
+        rule = line.rule.requires if line.rule is not None else "-"
+        verdicts.append((verdict, line.kind, line.claim, line.paper, line.ours, rule))
     to.print(table(verdicts))
     for note in outcome.notes:
         to.print(f"  note: {note}")

@@ -1,10 +1,12 @@
 """What an experiment is: a function from seeds to judged claims, a table and a figure.
 
-A claim's ``kind`` is
+A line of its verdicts is one of three:
 
-* ``robust``: the text's statement must hold here too; ``daybreak reproduce`` fails if not;
-* ``published``: a number we print beside the text's, without requiring that they agree;
-* ``skipped``: could not be judged, ``ours`` says why (a trace file was not given, say).
+* a ``Claim`` is a statement of a text with the rule that judges it here. Its ``kind`` is
+  ``robust`` if it must hold (``daybreak reproduce`` fails if it does not), or ``published`` if it
+  is judged and printed, and may fail;
+* a ``Note`` is a number of ours for which the text prints none: it has no verdict;
+* a ``Skipped`` claim could not be judged (a trace file was not given, say).
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from daybreak.experiments.rules import Rule
+from daybreak.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,29 +28,91 @@ if TYPE_CHECKING:
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-Kind = Literal["robust", "published", "skipped"]
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement of a text, and whether it holds here."""
+    """One statement of a text, and the rule by which it holds here or fails."""
 
     claim: str
-    kind: Kind
+    kind: Literal["robust", "published"]
     #: What the text prints, and what we got; both as a reader wants to see them.
     paper: str
     ours: str
-    holds: bool
+    rule: Rule
 
-    def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+    def __post_init__(self) -> None:
+        # A bare bool would be a verdict without a rule.
+        if not isinstance(self.rule, Rule):
+            raise TypeError(f"claim {self.claim!r} has no rule, only {self.rule!r}")
+
+    @property
+    def holds(self) -> bool:
+        return self.rule.met
+
+    @property
+    def verdict(self) -> str:
+        return "holds" if self.holds else "fails"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A number of ours without a counterpart in the text, which is why it has no verdict."""
+
+    claim: str
+    ours: str
+
+    kind: ClassVar[Literal["note"]] = "note"
+    paper: ClassVar[str] = "-"
+    holds: ClassVar[None] = None
+    rule: ClassVar[None] = None
+    verdict: ClassVar[str] = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A claim that this run could not judge; ``ours`` is the reason."""
+
+    claim: str
+    paper: str
+    ours: str
+
+    kind: ClassVar[Literal["skipped"]] = "skipped"
+    holds: ClassVar[None] = None
+    rule: ClassVar[None] = None
+    verdict: ClassVar[str] = "skipped"
+
+
+Line = Claim | Note | Skipped
+
+
+def as_json(line: Line) -> dict[str, Any]:
+    return {
+        "claim": line.claim,
+        "kind": line.kind,
+        "paper": line.paper,
+        "ours": line.ours,
+        "rule": line.rule.requires if line.rule is not None else None,
+        "holds": line.holds,
+    }
+
+
+def read_seeds(text: str) -> Sequence[int]:
+    """``5`` is the seeds 1 to 5, ``101-105`` those five."""
+    first, dash, last = text.partition("-")
+    if first.isdecimal() and (last.isdecimal() or not dash):
+        chosen = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
+        if chosen:
+            return chosen
+    raise ConfigError(
+        "--seeds", f"{text!r} gives no seeds", "give a count (5) or a range (101-105)"
+    )
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What one experiment came to."""
 
-    claims: Sequence[Claim]
+    claims: Sequence[Line]
     #: A table to print: the first row holds the headings.
     table: Sequence[Sequence[str]] = ()
     #: Draws the figure; called only when a picture is wanted and matplotlib is there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daybreak.model.errors import ConfigError
@@ -33,6 +33,11 @@ class Estimate:
         """cost / (1 - selectivity): seconds of service spent per tuple dropped."""
         drops = 1.0 - self.selectivity
         return math.inf if drops <= 0 else self.service_time_s / drops
+
+    @property
+    def negated(self) -> Estimate:
+        """The same service in a disjunction, where what it rejects goes on to the others."""
+        return replace(self, selectivity=1.0 - self.selectivity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

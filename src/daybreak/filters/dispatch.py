@@ -2,6 +2,9 @@
 
 The dispatcher owns the tuples. It hands out calls, takes their results back, and decides each
 tuple exactly once: dropped by the first filter that says so, passed when all have passed it.
+A disjunction is decided the other way round: passed by the first filter that accepts the tuple,
+dropped when all have rejected it. To a router both are the same: a filter decides a tuple, or lets
+it go on to the others.
 """
 
 from __future__ import annotations
@@ -15,7 +18,17 @@ from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
 from daybreak.filters.routers.base import Routing
 from daybreak.filters.tuples import StreamTuple
-from daybreak.model.errors import EngineBug
+from daybreak.model.errors import ConfigError, EngineBug
+
+
+def rejects(result: Any) -> bool:
+    """Whether a filter's result says no."""
+    return result is None or result is False
+
+
+def going_on(results: Sequence[Any], any_of: bool) -> list[bool]:
+    """Which tuples go on to other filters after these results: the share a router counts with."""
+    return [rejects(r) is any_of for r in results]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +68,7 @@ class Counts:
 
 @dataclass
 class Dispatcher:
-    """Drives one router over one conjunction of filters."""
+    """Drives one router over one conjunction of filters, or one disjunction."""
 
     routing: Routing
     estimates: Estimates
@@ -63,9 +76,18 @@ class Dispatcher:
     rng: Random
     #: The most tuples that travel together; a call never waits to be full.
     batch: int = 1
+    #: Whether one filter that accepts a tuple is enough.
+    any_of: bool = False
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
+        if self.any_of and not self.dependencies.none:
+            # "After" asks that another filter passed the tuple, which ends a disjunction.
+            raise ConfigError(
+                "filters",
+                "a disjunction with dependencies",
+                "leave out 'after', or use all filters",
+            )
         self.routing.attach(self.estimates, self.dependencies, self.rng)
 
     def arrive(self, value: Any, now_s: float) -> StreamTuple:
@@ -116,22 +138,34 @@ class Dispatcher:
             t.stop(call.filter)
             if t.decided:
                 self.counts.wasted += 1
-            elif result is None or result is False:
-                self.counts.dropped += 1
+                continue
+            accepted = not rejects(result)
+            if accepted:
+                t.found[call.filter] = result
+            if accepted == self.any_of:
+                self._count(accepted)
                 decided.append(t)
             else:
-                t.found[call.filter] = result
                 t.pass_(call.filter, self.dependencies)
                 if t.passed == self.dependencies.everything:
-                    self.counts.passed += 1
+                    self._count(accepted)
                     decided.append(t)
                 else:
                     self.routing.release(t, call.filter)
                     continue
-            if not t.decided:
-                t.decided = True
-                self.routing.forget(t, call.filter)
+            t.decided = True
+            self.routing.forget(t, call.filter)
         return decided
+
+    def accepted(self, t: StreamTuple) -> bool:
+        """Whether a decided tuple passed."""
+        return (t.passed == self.dependencies.everything) is not self.any_of
+
+    def _count(self, passed: bool) -> None:
+        if passed:
+            self.counts.passed += 1
+        else:
+            self.counts.dropped += 1
 
     def fail(self, call: Call) -> None:
         """The service gave no result: the tuples wait as if the call had never been made."""

@@ -98,14 +98,15 @@ class ServiceState:
     dead_since_s: float | None = None
 
     @classmethod
-    def of(cls, service: Service, probing: bool) -> ServiceState:
+    def of(cls, service: Service, probing: bool, any_of: bool = False) -> ServiceState:
+        prior = service.prior.negated if any_of else service.prior
         return cls(
             service,
             [
                 ReplicaState(
                     replica,
                     service.threads,
-                    OnlineEstimator(service.prior),
+                    OnlineEstimator(prior),
                     Trigger() if probing and service.threads is None else None,
                 )
                 for replica in service.replicas

@@ -14,7 +14,7 @@ the flows between sets of passed filters (`optimum_with_dependencies`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,20 @@ def optimum_per_s(filters: Sequence[Estimate]) -> float:
     return bound
 
 
-def optimum_with_dependencies(filters: Sequence[Estimate], dependencies: Dependencies) -> float:
+def optimum_with_dependencies(
+    filters: Sequence[Estimate],
+    dependencies: Dependencies,
+    passing: Callable[[int], float] | None = None,
+) -> float:
     """The optimum over orders that keep the precedence constraints; needs scipy.
 
     What may happen to a tuple depends only on the set of filters it passed, not on their order.
     So instead of one variable per linear extension there is one per (reachable set, next
     filter): its flow. Flow into a set, thinned by selectivity, equals flow out; no filter
     takes more than its capacity; the flow out of the empty set is maximal.
+
+    ``passing`` gives the share of tuples that a set of filters lets pass together, where it is
+    not the product of their selectivities.
     """
     try:
         from scipy.optimize import linprog
@@ -81,7 +88,8 @@ def optimum_with_dependencies(filters: Sequence[Estimate], dependencies: Depende
         load.append((i, column, 1.0))
         balance.append((sets[s], column, 1.0))
         if (after := s | 1 << i) in sets:
-            balance.append((sets[after], column, -filters[i].selectivity))
+            goes_on = passing(after) / passing(s) if passing else filters[i].selectivity
+            balance.append((sets[after], column, -goes_on))
     balance = [entry for entry in balance if entry[0] != sets[0]]
 
     def matrix(entries: list[tuple[int, int, float]], rows: int) -> NDArray[np.float64]:

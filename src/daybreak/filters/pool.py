@@ -25,7 +25,9 @@ def most_passed(passed: int) -> float:
 class Pool:
     """Tuples in the system, free or busy."""
 
-    def __init__(self, filters: int) -> None:
+    def __init__(self, filters: int, keep_started: bool = False) -> None:
+        #: Whether a tuple counts in a filter's queue until that filter has finished with it.
+        self.keep_started = keep_started
         self._free: dict[int, list[tuple[int, StreamTuple]]] = {}
         self.busy: dict[int, StreamTuple] = {}
         #: Per filter, how many tuples of the pool it may take and has not: its queue's length.
@@ -54,7 +56,7 @@ class Pool:
         if not queue:
             del self._free[chosen]
         self.busy[t.sequence] = t
-        self._count(t, t.frontier & ~(1 << filter_))
+        self._count(t, t.frontier if self.keep_started else t.frontier & ~(1 << filter_))
         return t
 
     def take_busy(self, filter_: int, wish: Callable[[StreamTuple], Any]) -> StreamTuple | None:
@@ -63,7 +65,8 @@ class Pool:
         if not candidates:
             return None
         t = max(candidates, key=wish)
-        self._count(t, t.frontier & ~t.running & ~(1 << filter_))
+        if not self.keep_started:
+            self._count(t, t.frontier & ~t.running & ~(1 << filter_))
         return t
 
     def release(self, t: StreamTuple) -> None:
@@ -72,7 +75,7 @@ class Pool:
             del self.busy[t.sequence]
             self.add(t)
         else:
-            self._count(t, t.frontier & ~t.running)
+            self._count(t, t.frontier if self.keep_started else t.frontier & ~t.running)
 
     def forget(self, t: StreamTuple) -> None:
         """The tuple is decided."""

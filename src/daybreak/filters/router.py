@@ -23,7 +23,7 @@ from typing import Any, Literal
 from daybreak.filters.capacity import OnlineEstimator, Ticket
 from daybreak.filters.declared import check_names
 from daybreak.filters.dependencies import Dependencies
-from daybreak.filters.dispatch import Call, Counts, Dispatcher
+from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates
 from daybreak.filters.health import ReplicaState, ServiceState
 from daybreak.filters.probing import measure_replica
@@ -39,10 +39,10 @@ log = logging.getLogger("daybreak.filters")
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A tuple all filters let pass."""
+    """A tuple that all filters let pass, or one of them where one is enough."""
 
     tuple: Any
-    #: What each service returned for it, by name: the joined row, say.
+    #: What each service that let it pass returned, by name: the joined row, say.
     found: dict[str, Any]
     #: From reading the tuple to the last filter's answer.
     latency_s: float
@@ -73,6 +73,7 @@ class Router:
         router: str = "free-first",
         window: int = 256,
         batch: int = 1,
+        any_of: bool = False,
         capacity: Literal["online", "probe"] = "online",
         give_up_s: float | None = None,
         on_failure: Callable[[Failure], None] | None = None,
@@ -83,6 +84,7 @@ class Router:
     ) -> None:
         """At most ``window`` tuples are read and not yet decided and taken.
 
+        With ``any_of`` one service that lets a tuple pass is enough, and the others are not asked.
         ``on_decision(tuple, passed, latency_s)`` hears of dropped tuples, too. With ``give_up_s``
         a service that is dead for longer ends the run with `FilterFailed`; by default its tuples
         wait for it. ``capacity="probe"`` measures services without declared threads as the
@@ -98,6 +100,7 @@ class Router:
         self.router = router
         self.window = window
         self.batch = batch
+        self.any_of = any_of
         self.give_up_s = give_up_s
         self.on_failure = on_failure
         self.on_decision = on_decision
@@ -106,7 +109,7 @@ class Router:
         self.dependencies = Dependencies(
             [s.name for s in services], {s.name: s.after for s in services}
         )
-        self.states = [ServiceState.of(s, capacity == "probe") for s in services]
+        self.states = [ServiceState.of(s, capacity == "probe", any_of) for s in services]
         if learned is not None:
             for state, estimators in zip(self.states, learned, strict=True):
                 for replica, estimator in zip(state.replicas, estimators, strict=True):
@@ -116,7 +119,7 @@ class Router:
         self.counts = Counts()
         self.running = False
         # Refused here rather than when the first tuple is on its way.
-        make_router(router).attach(self.estimates, self.dependencies, self.rng)
+        Dispatcher(make_router(router), self.estimates, self.dependencies, self.rng, any_of=any_of)
 
     def run(self, tuples: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Passed]:
         """The tuples that pass, each once, in the order of their decisions.
@@ -160,6 +163,7 @@ class _Run:
             router.dependencies,
             router.rng,
             router.batch,
+            router.any_of,
         )
         self.counts = self.dispatcher.counts
         self.out: deque[Passed] = deque()
@@ -302,7 +306,7 @@ class _Run:
             ) from asked.shown_cause(error)
         else:
             now_s = self.router.clock()
-            replica.finished(ticket, now_s, results)
+            replica.finished(ticket, now_s, going_on(results, self.router.any_of))
             self._learned(call.filter, now_s)
             self._decide(call, results, now_s)
         self._pump()
@@ -320,11 +324,11 @@ class _Run:
             for other, task in self.calls.pop(t.sequence).items():
                 if self.router.services[other.filter].cancellable and other.pointless:
                     task.cancel()
-            passed = t.passed == self.router.dependencies.everything
+            passed = self.dispatcher.accepted(t)
             latency_s = now_s - t.arrived_s
             if passed:
                 names = [s.name for s in self.router.services]
-                found = {names[i]: t.found[i] for i in range(len(names))}
+                found = {names[i]: t.found[i] for i in sorted(t.found)}
                 self.out.append(Passed(t.value, found, latency_s))
             if self.router.on_decision is not None:
                 self.router.on_decision(t.value, passed, latency_s)

@@ -19,7 +19,7 @@ import numpy as np
 from daybreak.filters.capacity import OnlineEstimator, Ticket
 from daybreak.filters.declared import Filter, check_names
 from daybreak.filters.dependencies import Dependencies
-from daybreak.filters.dispatch import Call, Counts, Dispatcher
+from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates
 from daybreak.filters.routers import Routing
 from daybreak.model.errors import ConfigError
@@ -52,6 +52,9 @@ class Load:
     population: int | None = None
     #: Leading fraction of the tuples that is not measured.
     warmup: float = 0.1
+    #: The share of tuples that meet one fate at all filters: what the less selective of two lets
+    #: pass includes what the other does. Selectivities stay as they are.
+    correlation: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.rate_per_s is None) == (self.population is None):
@@ -60,6 +63,8 @@ class Load:
             raise ConfigError("load", f"rate {self.rate_per_s}/s", "give a rate in (0, 1e6]")
         if self.population is not None and self.population < 1:
             raise ConfigError("load", f"population {self.population}", "give at least 1")
+        if not 0 <= self.correlation <= 1:
+            raise ConfigError("load", f"correlation {self.correlation}", "give a share, 0 to 1")
         if self.tuples < 1:
             raise ConfigError("load", f"{self.tuples} tuples", "give at least 1")
 
@@ -115,16 +120,18 @@ def simulate(
     batch: int = 1,
     call_overhead_s: float = 0.0,
     cancel: bool = False,
+    any_of: bool = False,
 ) -> SimulationReport:
     """Runs the router until every tuple of the load is decided.
 
     With ``online`` the router starts knowing nothing and learns times, threads and selectivities
     from traffic; otherwise it is told what is declared (and of no ``changes``). A call of b
     tuples holds a thread for ``call_overhead_s + b * service_time_s``. With ``cancel`` a thread
-    stops working on a tuple that others have dropped.
+    stops working on a tuple that others have dropped. With ``any_of`` a tuple passes as soon as
+    one filter accepts it.
     """
     return _Simulation(
-        filters, routing, load, seed, changes, online, batch, call_overhead_s, cancel
+        filters, routing, load, seed, changes, online, batch, call_overhead_s, cancel, any_of
     ).run()
 
 
@@ -140,6 +147,7 @@ class _Simulation:
         batch: int,
         call_overhead_s: float,
         cancel: bool,
+        any_of: bool,
     ) -> None:
         check_names([f.name for f in filters])
         self.load = load
@@ -150,7 +158,8 @@ class _Simulation:
         self.arrivals = Random(f"{seed}/arrivals")
         self.fates = Random(f"{seed}/fates")
         self.online = [OnlineEstimator() for _ in filters] if online else None
-        known = [o.estimate for o in self.online] if self.online else [f.estimate for f in filters]
+        declared = [f.estimate.negated if any_of else f.estimate for f in filters]
+        known = [o.estimate for o in self.online] if self.online else declared
         self.estimates = Estimates(known)
         self.dispatcher = Dispatcher(
             routing,
@@ -158,6 +167,7 @@ class _Simulation:
             Dependencies([f.name for f in filters], {f.name: f.after for f in filters}),
             Random(f"{seed}/routes"),
             batch,
+            any_of,
         )
         self.now_ns = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -178,8 +188,11 @@ class _Simulation:
             self._at(self._gap_ns(), self._next_arrival)
         self._dispatch()
         while self._events:
-            self.now_ns, _, action = heappop(self._events)
-            action()
+            self.now_ns = self._events[0][0]
+            # Everything that happens at one instant comes first: a filter that chose between two
+            # completions of it would choose as if the second were still to come.
+            while self._events and self._events[0][0] == self.now_ns:
+                heappop(self._events)[2]()
             self._dispatch()
         return self._report()
 
@@ -202,7 +215,10 @@ class _Simulation:
             self._at(self.now_ns + self._gap_ns(), self._next_arrival)
 
     def _arrive(self) -> None:
-        fates = [self.fates.random() for _ in self.services]
+        if self.load.correlation and self.fates.random() < self.load.correlation:
+            fates = [self.fates.random()] * len(self.services)
+        else:
+            fates = [self.fates.random() for _ in self.services]
         t = self.dispatcher.arrive(fates, self._now_s)
         self._calls[t.sequence] = set()
         self._last_arrival_ns = self.now_ns
@@ -255,10 +271,11 @@ class _Simulation:
         results = [t.value[call.filter] < selectivity for t in call.tuples]
         self._leave(started)
         if self.online and started.ticket:
-            self.online[call.filter].finished(started.ticket, self._now_s, results)
+            seen = going_on(results, self.dispatcher.any_of)
+            self.online[call.filter].finished(started.ticket, self._now_s, seen)
             self.estimates.update(call.filter, self.online[call.filter].estimate)
         for t in self.dispatcher.finish(call, results):
-            self._decided(t.sequence, t.arrived_s, t.passed)
+            self._decided(t.sequence, t.arrived_s, self.dispatcher.accepted(t))
 
     def _leave(self, started: _Started) -> None:
         service = self.services[started.call.filter]
@@ -270,14 +287,14 @@ class _Simulation:
                 self._calls[t.sequence].discard(started)
         self._serve(started.call.filter)
 
-    def _decided(self, sequence: int, arrived_s: float, passed: int) -> None:
+    def _decided(self, sequence: int, arrived_s: float, passed: bool) -> None:
         others = self._calls.pop(sequence)
         if self.cancel:
             for other in others:
                 self._cancel(other)
         if sequence >= self.load.warmup * self.load.tuples:
             self._latencies.append(self._now_s - arrived_s)
-            self._passed.append(passed == self.dispatcher.dependencies.everything)
+            self._passed.append(passed)
         self._decided_ns.append(self.now_ns)
         if self.load.population is not None and self.dispatcher.counts.arrived < self.load.tuples:
             self._arrive()

@@ -64,6 +64,8 @@ class Box:
     selectivity: float = 1.0
     #: Fixed cost of one call, on top of the overheads every call has.
     call_ns: int = 0
+    #: How long the results of a call take to come, beyond its work and without the CPU.
+    wait_ns: int = 0
     #: Whether the time per tuple is always ``cost_ns``, or exponential with that mean.
     service: Service = "constant"
     tuple_bytes: int = 100
@@ -82,6 +84,8 @@ class Box:
             raise refuse(f"cost of {self.cost_ns} ns", "give 0 to 1e15 ns per tuple")
         if not 0 <= self.call_ns <= 10**15:
             raise refuse(f"call cost of {self.call_ns} ns", "give 0 to 1e15 ns per call")
+        if not 0 <= self.wait_ns <= 10**15:
+            raise refuse(f"wait of {self.wait_ns} ns", "give 0 to 1e15 ns per call")
         if not 0 <= self.selectivity <= 1000:
             raise refuse(f"selectivity {self.selectivity}", "give 0 to 1000 outputs per input")
         if self.tuple_bytes < 1:

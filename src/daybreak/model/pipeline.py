@@ -279,6 +279,7 @@ def _box(name: str, table: Table) -> Box:
 def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
     cost_us = table.get("cost_us", float, DEFAULT_COST_US) or 0.0
     call_us = table.get("call_us", float, 0.0) or 0.0
+    wait_us = table.get("wait_us", float, 0.0) or 0.0
     selectivity = table.get("selectivity", float)
     kind = table.get("kind", str) or "filter"
     service = table.get("service", str) or "constant"
@@ -291,6 +292,7 @@ def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
             kind=cast(BoxKind, kind),
             cost_ns=round(min(cost_us, 1e13) * 1000),
             call_ns=round(min(call_us, 1e13) * 1000),
+            wait_ns=round(min(wait_us, 1e13) * 1000),
             selectivity=1.0 if selectivity is None else selectivity,
             service=cast(Service, service),
             tuple_bytes=100 if tuple_bytes is None else tuple_bytes,

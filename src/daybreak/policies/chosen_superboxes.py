@@ -26,6 +26,7 @@ from daybreak.policies.superboxes import (
     applications,
     around,
     before_several_inputs,
+    composites,
     cut,
     dear_boxes,
     spanner,
@@ -36,11 +37,13 @@ from daybreak.policies.superboxes import (
 class ChosenParams(SuperboxParams):
     """Parameters of superbox."""
 
-    #: Application trees; cut at splits; paths of single-input boxes; or made anew for every run:
-    #: the tree that spans an application's most urgent boxes.
-    superboxes: Literal["applications", "intersections", "single-input", "spanner"] = (
-        "intersections"
-    )
+    #: Application trees; those that overlap as one; cut at splits; paths of single-input boxes; or
+    #: the tree that spans an application's most urgent boxes, made for every run.
+    superboxes: Literal[
+        "applications", "composites", "intersections", "single-input", "spanner"
+    ] = "intersections"
+    #: Which applications a composite joins: those that share so much of the smaller one's boxes.
+    overlap: float = 0.5
     #: How many boxes a spanner spans.
     spans: int = 5
     #: A box of at least so many times the median cost is a superbox of its own; 0: none is.
@@ -62,15 +65,19 @@ class ChosenParams(SuperboxParams):
                 raise ConfigError("policy", f"{name} {getattr(self, name)}", "give 1 or more")
         if not self.dear >= 0:
             raise ConfigError("policy", f"dear {self.dear}", "give a factor, or 0 for none")
-        if self.dear and self.superboxes in ("applications", "spanner"):
+        if not 0 < self.overlap <= 1:
+            raise ConfigError("policy", f"overlap {self.overlap}", "give a share in (0, 1]")
+        if self.dear and self.superboxes in ("applications", "composites", "spanner"):
             raise ConfigError(
                 "policy",
                 f"dear boxes with superboxes {self.superboxes!r}",
                 'choose "intersections" or "single-input", which cut the network',
             )
-        if self.superboxes == "spanner" and self.traversal not in ("auto", "mc"):
+        if self.superboxes in ("composites", "spanner") and self.traversal not in ("auto", "mc"):
             raise ConfigError(
-                "policy", f"traversal {self.traversal!r} of a spanner", 'it is run in order "mc"'
+                "policy",
+                f"traversal {self.traversal!r} with superboxes {self.superboxes!r}",
+                'they run in order "mc"',
             )
 
 
@@ -88,6 +95,8 @@ class ChosenSuperboxes(ApplicationAtATime):
         self._dear = dear_boxes(network, p.dear) if p.dear else set()
         if p.superboxes in ("applications", "spanner"):
             return applications(network)
+        if p.superboxes == "composites":
+            return composites(network, p.overlap)
         roots = before_several_inputs(network) if p.superboxes == "single-input" else set()
         return cut(network, roots | around(network, self._dear))
 
@@ -97,7 +106,7 @@ class ChosenSuperboxes(ApplicationAtATime):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        if self.params.superboxes == "spanner":
+        if self.params.superboxes in ("composites", "spanner"):
             self._kinds = ("mc",)
         self._urgency: Callable[[View, Superbox, int], Priority]
         if self.params.priority == "qos":

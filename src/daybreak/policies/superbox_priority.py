@@ -53,15 +53,17 @@ def own_graph(network: Network, superbox: Superbox, costs_ns: Sequence[float]) -
     """What leaving the superbox at some latency is worth, in the mean over the queries it serves.
 
     Each query's graph is moved ahead by the cost of the boxes that follow the superbox. The mean,
-    since with the lower envelope one query that is lost would hide all others. None if no query
+    since with the lower envelope one query that is lost would hide all others. The combined graph
+    of a composite is the same, over the outputs of all its applications. None if no query
     declares a graph, or all utility is lost whatever is done.
     """
     moved = []
-    for q in network.box_queries[superbox.root]:
-        qos = network.queries[q].qos
-        if qos is not None:
-            ahead = network.down_path(superbox.root, q)[1:]
-            moved.append((qos, round(sum([costs_ns[b] for b in ahead]))))
+    for root in superbox.exits:
+        for q in network.box_queries[root]:
+            qos = network.queries[q].qos
+            if qos is not None:
+                ahead = network.down_path(root, q)[1:]
+                moved.append((qos, round(sum([costs_ns[b] for b in ahead]))))
     if not moved:
         return None
     corners = {0} | {round(x * NS_PER_S) - ahead for qos, ahead in moved for x, _ in qos.points}

@@ -1,6 +1,7 @@
 """Superboxes: which boxes run as one unit (aurora-thesis 3.3.1 and 6.3).
 
-``applications`` takes the tree of each query; where queries share boxes, trees overlap. The
+``applications`` takes the tree of each query; where queries share boxes, trees overlap.
+``composites`` makes one superbox of applications that overlap much. The
 other choices cut the network, so that every box is in one superbox: a *cut* behind some boxes,
 the roots, leaves every other box with the one that its tuples go to. What differs is where to
 cut: at splits, before boxes of several inputs, around boxes that cost much.
@@ -9,6 +10,7 @@ cut: at splits, before boxes of several inputs, around boxes that cost much.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from statistics import median
 
 from daybreak.model.network import Network
@@ -17,10 +19,14 @@ from daybreak.model.network import Network
 class Superbox:
     """Boxes run as one unit, every box after those of them that feed it."""
 
-    __slots__ = ("_network", "_paths", "boxes")
+    __slots__ = ("_network", "_paths", "boxes", "exits")
 
-    def __init__(self, network: Network, boxes: tuple[int, ...]) -> None:
+    def __init__(
+        self, network: Network, boxes: tuple[int, ...], exits: tuple[int, ...] = ()
+    ) -> None:
         self.boxes = boxes
+        #: Where tuples leave it: its root, or the outputs of all applications it composites.
+        self.exits = exits or boxes[-1:]
         self._network = network
         self._paths: dict[int, tuple[int, ...]] = {}
 
@@ -49,6 +55,32 @@ class Superbox:
 def applications(network: Network) -> list[Superbox]:
     """Application trees: one superbox per query. They overlap where boxes are shared."""
     return [Superbox(network, boxes) for boxes in network.query_boxes]
+
+
+def composites(network: Network, least: float) -> list[Superbox]:
+    """Applications that share boxes, treated as one (6.3.3).
+
+    Two are joined if they have at least the share ``least`` of the smaller one's boxes in common,
+    and what is joined to one of them is joined to both.
+    """
+    trees = [set(boxes) for boxes in network.query_boxes]
+    group = list(range(len(trees)))
+    for a, b in combinations(range(len(trees)), 2):
+        common = len(trees[a] & trees[b])
+        if common and common >= least * min(len(trees[a]), len(trees[b])):
+            joined, other = group[a], group[b]
+            group = [joined if g == other else g for g in group]
+    found = []
+    for g in dict.fromkeys(group):
+        members = [q for q, at in enumerate(group) if at == g]
+        if len(members) == 1:
+            found.append(Superbox(network, network.query_boxes[g]))
+            continue
+        together = set().union(*(trees[q] for q in members))
+        boxes = tuple(b for b in network.topological if b in together)
+        outputs = {network.query_boxes[q][-1]: None for q in members}
+        found.append(Superbox(network, boxes, tuple(outputs)))
+    return found
 
 
 def splits(network: Network) -> set[int]:

@@ -86,6 +86,8 @@ class VirtualExecutor:
         self._overheads = overheads
         self._at = [*schedule.at_ns.tolist(), NEVER]
         self._stream = schedule.stream.tolist()
+        #: One more than there are streams: an arrival there reaches no box (``waiting``).
+        self._stream_boxes = (*network.stream_boxes, ())
         self._next = 0
         #: When each worker's current step ends.
         self._ends = [NEVER] * workers
@@ -162,7 +164,7 @@ class VirtualExecutor:
         """Queues every arrival up to this instant."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state, self.offered.until(until_ns))
-        state, stream_boxes = self._state, self._network.stream_boxes
+        state, stream_boxes = self._state, self._stream_boxes
         pending, head, total = state.pending, state.head_ns, state.arrival_sum_ns
         queues, lucky, arrived = self._arrivals, self._lucky, loop.arrived
         at, streams, i = self._at, self._stream, self._next

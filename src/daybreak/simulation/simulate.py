@@ -21,6 +21,7 @@ from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.memory import WeighingExecutor
 from daybreak.simulation.shedding import SheddingExecutor
+from daybreak.simulation.waiting import WaitingExecutor
 from daybreak.version import __version__
 
 NO_OVERHEADS = Overheads()
@@ -36,15 +37,20 @@ def simulate(
     seed: int = 1,
     memory: bool = False,
     shedding: SheddingParams | None = None,
+    yields: bool = True,
     about: dict[str, Any] | None = None,
 ) -> RunReport:
     """Runs until every arrival has been worked off; the same seed gives the same run.
 
     ``memory`` also records the bytes held in queues over time; ``shedding`` lets tuples be
-    dropped at the inputs under overload.
+    dropped at the inputs under overload. With boxes that wait (``wait_ns``), ``yields`` says
+    whether a worker goes on to other boxes meanwhile.
     """
-    if memory and shedding:
-        raise ConfigError("simulate", "memory and shedding together", "ask for one of them")
+    waiting = any(b.wait_ns for b in network.boxes)
+    options = {"memory": memory, "shedding": shedding, "boxes that wait": waiting}
+    asked = [name for name, given in options.items() if given]
+    if len(asked) > 1:
+        raise ConfigError("simulate", f"{' and '.join(asked)} together", "ask for one of them")
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
@@ -53,6 +59,10 @@ def simulate(
     if shedding:
         executor = SheddingExecutor(
             state, schedule, monitor, overheads, workers=workers, seed=seed, shedding=shedding
+        )
+    elif waiting:
+        executor = WaitingExecutor(
+            state, schedule, monitor, overheads, workers=workers, seed=seed, yields=yields
         )
     else:
         kind = WeighingExecutor if memory else VirtualExecutor

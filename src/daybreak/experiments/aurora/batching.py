@@ -16,6 +16,7 @@ from daybreak.experiments.aurora.trees import (
     uniform_cost,
 )
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import above, as_claimed, between, required
 from daybreak.model import OVERHEADS, Arrivals, Network, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
 from daybreak.report.text import duration
@@ -48,7 +49,7 @@ class Case(NamedTuple):
 def judged(claim: str, paper: str, per_seed: Sequence[bool], shown: str) -> Claim:
     """A robust claim holds if it holds for every seed."""
     return Claim(claim, "robust", paper, f"{shown} ({sum(per_seed)} of {len(per_seed)} seeds)",
-                 all(per_seed))  # fmt: skip
+                 required("with every seed", *per_seed))  # fmt: skip
 
 
 def run(case: Case, network: Network, schedule: ArrivalSchedule, storage_ns: int = 0) -> RunReport:
@@ -201,7 +202,7 @@ def fig_3_6(context: Context) -> Outcome:
     beyond = Claim(
         "MC holds at more than 0.9 of capacity", "published", "> 0.9",
         ", ".join(f"{o} {np.mean(knees['MC', o]):.3f}" for o in SETS),
-        all(np.mean(knees["MC", o]) > 0.9 for o in SETS),
+        above(0.9, *(np.mean(knees["MC", o]) for o in SETS)),
     )  # fmt: skip
     return Outcome(
         claims=[*later, beyond],
@@ -288,7 +289,7 @@ def fig_3_9(context: Context) -> Outcome:
             ),
             Claim(
                 "burst 4, train 0.2: overhead against no bursts", "published", "x 4",
-                f"x {bursty[0] / smooth[0]:.2f}", 3.5 <= bursty[0] / smooth[0] <= 4.5,
+                f"x {bursty[0] / smooth[0]:.2f}", between(3.5, 4.5, bursty[0] / smooth[0]),
             ),
         ],
         table=[
@@ -367,12 +368,12 @@ def fig_3_10(context: Context) -> Outcome:
                 falling, "published", "almost half the total time",
                 f"x {overhead['MC'] / overhead['BAAT']:.2f} (of the total time x "
                 f"{means['MC'][0] / means['BAAT'][0]:.2f})",
-                0.4 <= float(means["MC"][0] / means["BAAT"][0]) <= 0.65,
+                between(0.4, 0.65, float(means["MC"][0] / means["BAAT"][0])),
             ),
             Claim(
                 "the scheduler's share of the overhead rises from TAAT to MC", "published", "rises",
                 ", ".join(f"{p} {share[p]:.0%}" for p in labels),
-                share["TAAT"] < share["BAAT"] < share["MC"],
+                as_claimed(share["TAAT"] < share["BAAT"] < share["MC"]),
             ),
         ],
         table=[

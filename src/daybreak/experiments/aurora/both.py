@@ -17,6 +17,7 @@ from daybreak.experiments.aurora.overload import (
     fluctuating,
 )
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import as_claimed
 from daybreak.model import OVERHEADS, Network
 from daybreak.policies.registry import make_policy_with
 from daybreak.simulation.arrivals import ArrivalSchedule
@@ -138,12 +139,12 @@ def best_of_both(context: Context) -> Outcome:
                 "scheduling takes no more of the time than bucketing-push with lists of 10, the "
                 "longest that it makes itself, on every workload", "published", "not in the text",
                 f"at most {share[OURS].max():.2%} against {share['BucketingPush'].max():.2%}",
-                bool((share[OURS] <= share["BucketingPush"]).all()),
+                as_claimed((share[OURS] <= share["BucketingPush"]).all()),
             ),
             Claim(
                 "the same in the mean over the workloads", "published", "not in the text",
                 f"{share[OURS].mean():.2%} against {share['BucketingPush'].mean():.2%}",
-                bool(share[OURS].mean() <= share["BucketingPush"].mean()),
+                as_claimed(share[OURS].mean() <= share["BucketingPush"].mean()),
             ),
         ],
         table=[

@@ -23,6 +23,7 @@ from daybreak.experiments.aurora.deadlines import (
 )
 from daybreak.experiments.aurora.trees import application_trees
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import as_claimed, near, required
 from daybreak.model import OVERHEADS, Network
 from daybreak.simulation.randomness import random_for
 
@@ -109,12 +110,15 @@ def fig_4_12(context: Context) -> Outcome:
                 "SlopeSlack, 1 bucket, 20 partitions, last partitions above SlopeSlack",
                 "published", ".796, .427, .85, ~260; an oracle .792, .534, .848, ~260",
                 f"{exact_qos:.3f}, {qos[0]:.3f}, {qos[plateau]:.3f}, {crossing}",
-                bool(abs(exact_qos - 0.796) < 0.02 and abs(qos[0] - 0.427) < 0.02
-                     and abs(qos[plateau] - 0.85) < 0.02 and 200 <= crossing <= 320),
+                required(
+                    "QoS within 0.02 of the text's, 200 to 320 partitions",
+                    abs(exact_qos - 0.796) < 0.02, abs(qos[0] - 0.427) < 0.02,
+                    abs(qos[plateau] - 0.85) < 0.02, 200 <= crossing <= 320,
+                ),
             ),
             Claim(
                 "partitions at the best QoS", "published", "20",
-                f"{PARTITIONS[best]} ({qos[best]:.3f})", PARTITIONS[best] == 20,
+                f"{PARTITIONS[best]} ({qos[best]:.3f})", as_claimed(PARTITIONS[best] == 20),
             ),
         ],
         table=[
@@ -204,8 +208,11 @@ def fig_4_15(context: Context) -> Outcome:
                 "shares at 4000/s, overheads heavy", "published",
                 ", ".join(f"{p} {v}" for p, v in PRINTED_SHARES.items()),
                 ", ".join(f"{p} {share[p, 'heavy'].mean():.1%}" for p in PRINTED_SHARES),
-                all(abs(float(share[p, "heavy"].mean()) - printed) < 0.01 for p, printed in
-                    ((bucketing, 0.04), (fixed, 0.075), (slope, 0.16))),
+                near(
+                    (0.04, 0.075, 0.16),
+                    [float(share[p, "heavy"].mean()) for p in (bucketing, fixed, slope)],
+                    by=0.01,
+                ),
             ),
         ],
         table=[

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import as_claimed
 from daybreak.model import Arrivals, Network, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
 from daybreak.simulation.arrivals import ArrivalSchedule
@@ -52,7 +53,7 @@ def fig_6_5(_context: Context) -> Outcome:
         return f"{times[0]:g}, {times[-1]:g}"
 
     def exact(claim: str, text: str, ours: str) -> Claim:
-        return Claim(claim, "robust", text, ours, text == ours)
+        return Claim(claim, "robust", text, ours, as_claimed(text == ours))
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -75,13 +76,13 @@ def fig_6_5(_context: Context) -> Outcome:
             exact("train: mean of the printed times", "215.25", f"{train.mean():g}"),
             Claim(
                 "train: mean as printed", "published", "210",
-                f"{train.mean():g}", bool(train.mean() == 210),
+                f"{train.mean():g}", as_claimed(train.mean() == 210),
             ),
             exact("window by window: first and last result", "106, 220", ends(window)),
             exact("window by window: mean", "163", f"{window.mean():g}"),
             Claim(
                 "two workers, box 4 feeding the other's superbox", "published",
-                "improves", f"mean {two.mean():g}", bool(two.mean() < window.mean()),
+                "improves", f"mean {two.mean():g}", as_claimed(two.mean() < window.mean()),
             ),
         ],
         draw=draw,

@@ -9,6 +9,7 @@ from daybreak.experiments.classes import (
     chapter7,
     compare,
     cqc,
+    cqc_load,
     low_input,
     scale,
     sources,
@@ -18,6 +19,7 @@ from daybreak.experiments.core import Experiment
 EXPERIMENTS: tuple[Experiment, ...] = (
     *cqc.EXPERIMENTS,
     *abd.EXPERIMENTS,
+    *cqc_load.EXPERIMENTS,
     *compare.EXPERIMENTS,
     *scale.EXPERIMENTS,
     *low_input.EXPERIMENTS,

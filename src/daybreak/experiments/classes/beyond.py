@@ -15,7 +15,8 @@ from daybreak.experiments.classes.measures import (
     ranged,
     times,
 )
-from daybreak.experiments.core import Context, Experiment, Outcome
+from daybreak.experiments.core import Context, Experiment, Note, Outcome
+from daybreak.experiments.rules import near
 from daybreak.report.classes import colour
 
 if TYPE_CHECKING:
@@ -68,8 +69,13 @@ def affinity(context: Context) -> Outcome:
                 f"{ranged(ratio[COLD_US[-1]])} MBD's weighted response",
                 [x < 1 for x in ratio[COLD_US[-1]]],
             ),
-            published("without a penalty", "10 % slower", f"{ranged(ratio[0])} MBD's"),
-            published("break-even", "-", _break_even(means)),
+            published(
+                "without a penalty",
+                "10 % slower",
+                f"{ranged(ratio[0])} MBD's",
+                near(1.1, ratio[0], by=0.05),
+            ),
+            Note("break-even", _break_even(means)),
         ],
         table=rows,
         draw=draw,

@@ -12,6 +12,7 @@ import numpy as np
 
 from daybreak.experiments.classes.measures import Setting, Sweep, ms, published, times
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import required
 from daybreak.report.classes import colour
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ def run(context: Context) -> Outcome:
                 f"lowest weighted response: {min(weighted, key=weighted.__getitem__)}; lowest "
                 f"class 1: {min(first, key=first.__getitem__)}; weighted against {suited}: "
                 + ", ".join(f"{s} {times(weighted[s] / weighted[suited])}" for s in others),
+                required(
+                    "the lowest weighted response, over the seeds' mean",
+                    weighted[suited] == min(weighted.values()),
+                ),
             )
         )
 

@@ -15,6 +15,7 @@ from daybreak.experiments.classes.measures import (
     ranged,
 )
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import above, below, close, required
 from daybreak.report.classes import colour
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ def _judge(w: str, sweep: Sweep, alone: Setting) -> list[Claim]:
             f"{w}: CQC improves class 1 over HR", factor, f"HR's is {ranged(over_hr)}",
             [f > 1 for f in over_hr],
         ),
+        published(
+            f"{w}: by what factor CQC improves class 1 over HR", factor,
+            f"HR's is {ranged(over_hr)}", close(FACTORS[w], over_hr),
+        ),
         every_seed(
             f"{w}: CQC improves class 1 over round robin", "yes", f"RR's is {ranged(over_rr)}",
             [f > 1 for f in over_rr],
@@ -91,15 +96,22 @@ def _judge(w: str, sweep: Sweep, alone: Setting) -> list[Claim]:
             f"{w}: CQC makes class 3 slower than HR does", "yes", f"{ranged(lowest_hr)} HR's",
             [f > 1 for f in lowest_hr],
         ),
-        published(f"{w}: class 3 under CQC and under RR", "slower", f"{ranged(lowest_rr)} RR's"),
+        published(
+            f"{w}: class 3 under CQC and under RR", "slower", f"{ranged(lowest_rr)} RR's",
+            above(1, *lowest_rr),
+        ),
         published(
             f"{w}: class 2 under CQC and under HR", "slower" if w == "A" else "faster",
-            f"{ranged(second)} HR's",
+            f"{ranged(second)} HR's", above(1, *second) if w == "A" else below(1, *second),
         ),
         published(
             f"{w}: class 1 by itself is faster still", "yes",
             f"{ms(sweep.class_ms(alone, 0))} alone, {ms(sweep.class_ms(setting(w, 'CQC'), 0))} "
             "under CQC",
+            required(
+                "with every seed",
+                *(a.mean_ms[0] < c.mean_ms[0] for a, c in zip(sweep.seen(alone), cqc, strict=True)),
+            ),
         ),
     ]  # fmt: skip
 
@@ -115,7 +127,7 @@ NOTES = (
     ),
     (
         "Bounding a CQC operator by its class's quota was chosen after seeing the other reading's "
-        "results (docs/classes.md), which the table shows too."
+        "results (choices.md), which the table shows too."
     ),
 )
 

@@ -12,6 +12,7 @@ import numpy as np
 from daybreak.experiments.classes.system import run_workload
 from daybreak.experiments.classes.workloads import load_workload
 from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.rules import Rule, required
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.classes import ClassesOverTime, ClassFigures, schedule_updates_s
 
@@ -114,13 +115,13 @@ class Sweep:
 
 
 def every_seed(claim: str, paper: str, ours: str, held: Sequence[bool]) -> Claim:
-    """A robust claim that must hold with every seed."""
+    """A robust claim, which states its own criterion, that must hold with every seed."""
     times = "" if all(held) else f" ({sum(held)} of {len(held)} seeds)"
-    return Claim(claim, "robust", paper, ours + times, all(held))
+    return Claim(claim, "robust", paper, ours + times, required("with every seed", *held))
 
 
-def published(claim: str, paper: str, ours: str) -> Claim:
-    return Claim(claim, "published", paper, ours, True)
+def published(claim: str, paper: str, ours: str, rule: Rule) -> Claim:
+    return Claim(claim, "published", paper, ours, rule)
 
 
 def ms(value: float) -> str:

@@ -9,12 +9,11 @@ from daybreak.experiments.classes.measures import (
     Sweep,
     every_seed,
     ms,
-    published,
     ranged,
 )
 from daybreak.experiments.classes.system import divided_cores, network_of
 from daybreak.experiments.classes.workloads import load_workload
-from daybreak.experiments.core import Context, Experiment, Outcome
+from daybreak.experiments.core import Context, Experiment, Note, Outcome
 from daybreak.report.classes import colour
 
 if TYPE_CHECKING:
@@ -63,9 +62,8 @@ def run(context: Context) -> Outcome:
                 f"within {max(apart):.1%}",
                 [x <= ALIKE for x in apart],
             ),
-            published(
+            Note(
                 "9 cores divided by expected load (2.2.3)",
-                "-",
                 "{}+{}".format(*divided_cores(workload, network_of(workload), 9)),
             ),
         ],

@@ -263,13 +263,16 @@ def run_workload(
     source_cores: int | None = None,
     source_order: SourceOrder = "round-robin",
     deadlines_ms: Sequence[float] = (),
+    input_share: float = 1.0,
 ) -> RunReport:
     """One run: the same seed gives the same queries, arrivals and fates, whatever the policy.
 
     ``aggregate_sync``: aggregates hold their newest tuple until the next arrives. ``cold_ns``
     is added to box calls on another core than the box's last one. ``cores`` and ``source_cores``
-    replace the workload's.
+    replace the workload's. ``input_share`` scales its input rates.
     """
+    if input_share != 1.0:
+        workload = workload.with_input(input_share)
     workload = replace(
         workload,
         cores=workload.cores if cores is None else cores,

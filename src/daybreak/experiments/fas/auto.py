@@ -10,6 +10,7 @@ import numpy as np
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.fas.load import shown
 from daybreak.experiments.fas.testbed import K_NS, Point, Setting, arrivals, policy_of, testbed
+from daybreak.experiments.rules import as_claimed, at_most, below
 from daybreak.model import Overheads
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.fas_auto import AutoBeta
@@ -150,8 +151,10 @@ def run(context: Context) -> Outcome:
                 "(ours)",
                 f"response {at_staleness.response_s / last.response_s:.2f} of FAS-MCQ(1)'s, "
                 f"staleness {at_response.staleness / first.staleness:.2f} of FAS-MCQ(0)'s",
-                at_staleness.response_s < last.response_s
-                and at_response.staleness < first.staleness,
+                as_claimed(
+                    at_staleness.response_s < last.response_s
+                    and at_response.staleness < first.staleness
+                ),
             ),
             _below(
                 "the knee's staleness x response time is below that of beta 0 and of beta 1",
@@ -172,12 +175,12 @@ def run(context: Context) -> Outcome:
 
 def _kept(claim: str, ratios: list[float]) -> Claim:
     ours = f"{min(ratios):.2f} to {max(ratios):.2f} of the goal"
-    return Claim(claim, "robust", "(ours)", ours, max(ratios) <= 1.1)
+    return Claim(claim, "robust", "(ours)", ours, at_most(1.1, max(ratios)))
 
 
 def _below(claim: str, ratios: list[float], bound: float) -> Claim:
     ours = f"{min(ratios):.2f} to {max(ratios):.2f} of it"
-    return Claim(claim, "robust", "(ours)", ours, max(ratios) < bound)
+    return Claim(claim, "robust", "(ours)", ours, below(bound, *ratios))
 
 
 NOTE = (

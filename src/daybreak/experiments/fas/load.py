@@ -19,6 +19,7 @@ from daybreak.experiments.fas.sweep import (
     published,
 )
 from daybreak.experiments.fas.testbed import K_NS, Setting
+from daybreak.experiments.rules import below
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +166,9 @@ def _over_beta(context: Context, metric: Metric) -> Outcome:
         over = [-means.saving(at("fas-mcq", u, 0.0), at("rb-mcq", u), metric) for u in UTILISATIONS]
         ours = f"{min(over):.1%} to {max(over):.1%}"
         claims.append(
-            Claim("FAS-MCQ(0) above RB-MCQ by", "published", "slightly", ours, max(over) < 0.1)
+            Claim(
+                "FAS-MCQ(0) above RB-MCQ by", "published", "slightly", ours, below(0.1, max(over))
+            )
         )
     return Outcome(claims=claims, table=table, draw=draw, notes=[NOTE_LENGTH, NOTE_CALENDAR])
 

@@ -18,6 +18,7 @@ import numpy as np
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.fas import clairvoyant
 from daybreak.experiments.fas.testbed import LEVELS
+from daybreak.experiments.rules import as_claimed, at_least, below
 from daybreak.simulation.randomness import generator_for
 
 if TYPE_CHECKING:
@@ -156,21 +157,21 @@ def run(context: Context) -> Outcome:
                 "robust",
                 "(ours)",
                 f"least gap {abs(everything.min()):.2%}",
-                bool(everything.min() > -1e-9),
+                at_least(-1e-9, everything.min()),
             ),
             Claim(
                 "on a backlog without arrivals FAS-MCQ is optimal",
                 "robust",
                 "(ours)",
                 f"at most {abs(everything[:, 0].max()):.2%} above",
-                bool(everything[:, 0].max() < 1e-9),
+                below(1e-9, everything[:, 0].max()),
             ),
             Claim(
                 "with arrivals FAS-MCQ is closer to the optimum than RB-MCQ on average",
                 "robust",
                 "(ours)",
                 f"in {closer} of {len(per_seed)} seeds: {means[2]:.1%} and {means[3]:.1%} above",
-                closer == len(per_seed),
+                as_claimed(closer == len(per_seed)),
             ),
         ],
         table=rows,

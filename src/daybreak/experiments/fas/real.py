@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.core import Claim, Context, Experiment, Outcome, Skipped
 from daybreak.experiments.fas.load import LABELS, MARKS, POLICIES, shown
 from daybreak.experiments.fas.sweep import (
     NOTE_CALENDAR,
@@ -15,6 +15,7 @@ from daybreak.experiments.fas.sweep import (
     percent,
 )
 from daybreak.experiments.fas.testbed import Setting
+from daybreak.experiments.rules import above
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +36,7 @@ def figure_10(context: Context) -> Outcome:
     if missing:
         reason = f"no --trace {' or '.join(f'{m}=FILE' for m in missing)}; from the {SOURCE}"
         claim = "FAS-MCQ below RB-MCQ below RR and FCFS on real traces"
-        return Outcome([Claim(claim, "skipped", "everywhere", reason, holds=False)])
+        return Outcome([Skipped(claim, "everywhere", reason)])
     files = tuple(context.traces[name].resolve() for name in STREAMS)
 
     def at(policy: str, utilisation: float) -> Setting:
@@ -81,7 +82,7 @@ def figure_10(context: Context) -> Outcome:
                 "published",
                 "(no number)",
                 percent(saving),
-                saving > 0,
+                above(0, saving),
             ),
         ],
         table=rows,

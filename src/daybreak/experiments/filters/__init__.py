@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from daybreak.experiments.core import Experiment
-from daybreak.experiments.filters import extensions, parameters, rates
+from daybreak.experiments.filters import assumptions, extensions, parameters, rates
 
 EXPERIMENTS: tuple[Experiment, ...] = tuple(
     sorted(
-        (*rates.EXPERIMENTS, *parameters.EXPERIMENTS, *extensions.EXPERIMENTS),
+        (
+            *rates.EXPERIMENTS,
+            *parameters.EXPERIMENTS,
+            *extensions.EXPERIMENTS,
+            *assumptions.EXPERIMENTS,
+        ),
         key=lambda e: e.name,
     )
 )

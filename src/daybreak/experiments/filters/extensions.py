@@ -11,6 +11,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.filters.setup import POPULATION, Point, Stat, sweep, three_filters
+from daybreak.experiments.rules import above, as_claimed, below
 from daybreak.filters import (
     Change,
     Dependencies,
@@ -62,7 +63,7 @@ def section5_1(ctx: Context) -> Outcome:
             "robust",
             "- (future work)",
             f"{limits[0]:.1f} alone, {limits[-1]:.1f} tuples/s in batches of {BATCHES[-1]}",
-            all(a < b for a, b in itertools.pairwise(limits)),
+            as_claimed(all(a < b for a, b in itertools.pairwise(limits))),
         ),
         Claim(
             "larger batches can increase latency",
@@ -70,7 +71,7 @@ def section5_1(ctx: Context) -> Outcome:
             "can increase",
             f"at {rates[0]:g}/s {alone.text()} ms alone, {together.text()} ms in batches: little, "
             "as no call waits to be full",
-            together.mean > alone.mean,
+            as_claimed(together.mean > alone.mean),
         ),
     ]
 
@@ -124,14 +125,14 @@ def section5_3(ctx: Context) -> Outcome:
             "proved, for tuples in the queues",
             f"{peak['priority']:.0%} of picks are duplicates: the proof leaves out tuples "
             "waiting at the input",
-            peak["priority"] < 0.001,
+            below(0.001, peak["priority"]),
         ),
         Claim(
             "at peak load a picked tuple has nobody else working on it: free-first",
             "robust",
             "- (ours)",
             f"{peak['free-first']:.3%} of picks (the last few, when the run drains)",
-            peak["free-first"] < 0.001,
+            below(0.001, peak["free-first"]),
         ),
     ]
 
@@ -208,14 +209,14 @@ def section5_3_4(ctx: Context) -> Outcome:
             "argued, not implemented",
             f"free-first reaches {mean['free-first']:.1%} of the optimum on average, "
             f"{worst:.1%} at worst",
-            worst > 0.95,
+            above(0.95, worst),
         ),
         Claim(
             "free-first is at least as good as priority and the fixed order, on average",
             "robust",
             "- (ours)",
             ", ".join(f"{r} {mean[r]:.1%}" for r in routers),
-            mean["free-first"] >= max(mean["fixed"], mean["priority"]) - 0.01,
+            as_claimed(mean["free-first"] >= max(mean["fixed"], mean["priority"]) - 0.01),
         ),
     ]
 
@@ -288,7 +289,7 @@ def section4_1(ctx: Context) -> Outcome:
             "robust",
             "- (ours)",
             f"{late[label]:.2f} of {after:.2f} tuples/s",
-            late[label] >= 0.95 * after,
+            as_claimed(late[label] >= 0.95 * after),
         )
         for label in ("condon, online estimates", "free-first, online estimates")
     ]

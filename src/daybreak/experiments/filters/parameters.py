@@ -15,6 +15,7 @@ from daybreak.experiments.filters.setup import (
     sweep,
     three_filters,
 )
+from daybreak.experiments.rules import above, as_claimed, below
 from daybreak.filters import Filter, optimum_per_s
 
 if TYPE_CHECKING:
@@ -80,21 +81,21 @@ def fig6_3(ctx: Context) -> Outcome:
             "robust",
             "gradually fell",
             f"{throughputs[0]:.1f} at 10 ms to {throughputs[-1]:.1f} tuples/s at 200 ms",
-            _rising(throughputs[::-1], 0.01) and throughputs[-1] < 0.5 * throughputs[0],
+            as_claimed(_rising(throughputs[::-1], 0.01) and throughputs[-1] < 0.5 * throughputs[0]),
         ),
         Claim(
             "latency grows as all filters get costlier",
             "robust",
             "increased",
             f"{latencies[0]:.0f} ms to {latencies[-1] / 1e3:.0f} s",
-            _rising(latencies, 0.0),
+            as_claimed(_rising(latencies, 0.0)),
         ),
         Claim(
             "free-first decides what arrives, up to the optimum",
             "robust",
             "- (ours)",
             f"at least {reached:.1%} of min(input, F*)",
-            reached > 0.97,
+            above(0.97, reached),
         ),
     ]
     return Outcome(
@@ -134,7 +135,7 @@ def fig6_4(ctx: Context) -> Outcome:
                 "increases",
                 f"{first.latency_ms.mean / 1e3:.1f} s at 0.1 to "
                 f"{last.latency_ms.mean / 1e3:.1f} s at 0.9",
-                grows(series),
+                as_claimed(grows(series)),
             )
         )
         claims.append(
@@ -144,7 +145,7 @@ def fig6_4(ctx: Context) -> Outcome:
                 "almost stays same",
                 f"falls from {first.throughput_per_s.mean:.1f} to "
                 f"{last.throughput_per_s.mean:.1f} tuples/s",
-                change(series) < 0.15,
+                below(0.15, change(series)),
             )
         )
     shown = [f"{p:g}" for p in SELECTIVITIES]

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.core import Claim, Context, Line, Skipped
+from daybreak.experiments.rules import required
 from daybreak.filters import Filter, Load, make_router, simulate
 from daybreak.filters.simulator import Process
 
@@ -42,6 +43,10 @@ class Point:
     population: int = POPULATION
     batch: int = 1
     call_overhead_s: float = 0.0
+    #: Of the fates of a tuple at the filters.
+    correlation: float = 0.0
+    #: A disjunction: one filter that accepts a tuple is enough.
+    any_of: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,10 @@ class Stat:
             return f"{self.mean:.{digits}f}"
         return f"{self.mean:.{digits}f} ± {self.error:.{digits}f}"
 
-    def near(self, low: float, high: float, rounding: float) -> bool:
-        """Within 3 standard errors of an interval printed with this rounding."""
-        slack = rounding + (0 if math.isnan(self.error) else 3 * self.error)
+    def near(self, low: float, high: float, rounding: float, error: float = 0.0) -> bool:
+        """Within 3 standard errors of an interval printed with this rounding and error."""
+        own = 0.0 if math.isnan(self.error) else self.error
+        slack = rounding + 3 * math.hypot(own, error)
         return low - slack <= self.mean <= high + slack
 
 
@@ -90,9 +96,16 @@ def run_point(job: tuple[Point, int]) -> Measured:
     point, seed = job
     if point.rate_per_s is None:
         # Long, since only the random fates of the tuples are left to average out.
-        load = Load(tuples=5 * point.tuples, population=point.population)
+        load = Load(
+            tuples=5 * point.tuples, population=point.population, correlation=point.correlation
+        )
     else:
-        load = Load(tuples=point.tuples, rate_per_s=point.rate_per_s, process=point.process)
+        load = Load(
+            tuples=point.tuples,
+            rate_per_s=point.rate_per_s,
+            process=point.process,
+            correlation=point.correlation,
+        )
     report = simulate(
         point.filters,
         make_router(point.router),
@@ -100,6 +113,7 @@ def run_point(job: tuple[Point, int]) -> Measured:
         seed,
         batch=point.batch,
         call_overhead_s=point.call_overhead_s,
+        any_of=point.any_of,
     )
     return Measured(
         report.mean_latency_s * 1e3,
@@ -125,16 +139,32 @@ def sweep(ctx: Context, points: Iterable[Point]) -> dict[Point, Cell]:
 
 
 def reference(
-    what: str, stat: Stat, low: float, high: float, *, rounding: float, unit: str
-) -> Claim:
-    """Judges a number against the one of an independent model of the same set-up."""
+    what: str,
+    stat: Stat,
+    low: float,
+    high: float,
+    *,
+    rounding: float,
+    unit: str,
+    error: float = 0.0,
+) -> Line:
+    """Judges a number against the one of an independent model of the same set-up.
+
+    ``error`` is the model's own standard error, where it is known.
+    """
     digits = max(0, -math.floor(math.log10(rounding * 2)))
     printed = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    known = f" ± {error:g}" if error else ""
+    paper, ours = f"- (reference {printed}{known} {unit})", f"{stat.text(max(digits, 1))} {unit}"
+    if math.isnan(stat.error):
+        return Skipped(what, paper, f"{ours}; one seed has no standard error to judge by")
     return Claim(
-        f"{what}: within 3 standard errors of an independent simulation",
-        # One seed has no standard error to judge by.
-        "skipped" if math.isnan(stat.error) else "robust",
-        f"- (reference {printed} {unit})",
-        f"{stat.text(max(digits, 1))} {unit}",
-        stat.near(low, high, rounding),
+        f"{what}: as in an independent simulation",
+        "robust",
+        paper,
+        ours,
+        required(
+            "within 3 standard errors of the difference, and rounding",
+            stat.near(low, high, rounding, error),
+        ),
     )

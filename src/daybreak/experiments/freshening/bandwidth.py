@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.experiments.core import Context, Experiment, Outcome
+from daybreak.experiments.core import Context, Experiment, Note, Outcome
 from daybreak.experiments.freshening.common import PF_AXIS, lines, published, robust
+from daybreak.experiments.rules import as_claimed, required
 from daybreak.freshness import (
     Limits,
     bandwidth_of,
@@ -61,22 +62,23 @@ def section_6_2_1(ctx: Context) -> Outcome:
 
     return Outcome(
         claims=[
-            robust("every object keeps its least freshness", "proposed", str(kept), kept),
+            robust(
+                "every object keeps its least freshness", "proposed", str(kept), as_claimed(kept)
+            ),
             robust(
                 f"older than {age:g} periods in at most {risk:.0%}: costs less than polling",
                 "higher freshness possible",
                 f"{cost:.0f} against {polling:.0f} refreshes per period",
-                cost < polling,
+                as_claimed(cost < polling),
             ),
             robust(
                 "with the bandwidth of polling, PF is higher",
                 "higher",
                 f"{planned:.3f} against {polled:.3f}",
-                planned > polled,
+                as_claimed(planned > polled),
             ),
-            published(
+            Note(
                 "what 50 % for everybody costs in PF",
-                "-",
                 f"{rows[0][2] - rows[TARGETS.index(0.5)][2]:.4f} of {rows[0][2]:.4f}",
             ),
         ],
@@ -117,11 +119,15 @@ def section_6_2_2(ctx: Context) -> Outcome:
     return Outcome(
         claims=[
             robust("every unit of bandwidth buys less than the one before", "as drawn",
-                   str(concave), concave),
+                   str(concave), as_claimed(concave)),
             published(
                 "bandwidth for PF 0.5, 0.8 and 0.9",
                 "flat at A, steep at B",
                 ", ".join(f"{needed(t):.0f}" for t in (0.5, 0.8, 0.9)),
+                required(
+                    "PF costs twice as much from 0.8 to 0.9 as from 0.5 to 0.8, or more",
+                    (needed(0.9) - needed(0.8)) / 0.1 >= 2 * (needed(0.8) - needed(0.5)) / 0.3,
+                ),
             ),
         ],
         table=table,

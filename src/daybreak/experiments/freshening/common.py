@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from daybreak.experiments.core import Claim
+from daybreak.experiments.rules import Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,12 +19,12 @@ Key = TypeVar("Key")
 PF_AXIS = "perceived freshness"
 
 
-def robust(claim: str, paper: str, ours: str, holds: bool) -> Claim:
-    return Claim(claim, "robust", paper, ours, bool(holds))
+def robust(claim: str, paper: str, ours: str, rule: Rule) -> Claim:
+    return Claim(claim, "robust", paper, ours, rule)
 
 
-def published(claim: str, paper: str, ours: str, holds: bool = True) -> Claim:
-    return Claim(claim, "published", paper, ours, bool(holds))
+def published(claim: str, paper: str, ours: str, rule: Rule) -> Claim:
+    return Claim(claim, "published", paper, ours, rule)
 
 
 def mean_by(keys: Sequence[Key], values: Sequence[float]) -> dict[Key, float]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from daybreak.experiments.core import Context, Experiment, Outcome
 from daybreak.experiments.freshening.common import PF_AXIS, lines, mean_by, panels, robust
+from daybreak.experiments.rules import as_claimed
 from daybreak.freshness import Limits, Mirror, plan
 from daybreak.freshness.mirror import Bools, Floats, Ints
 from daybreak.freshness.simulator import Events, draw_accesses, fresh_accesses, poisson_events
@@ -96,9 +97,12 @@ def section_6_2_5(ctx: Context) -> Outcome:
                 "pushing some pages beats pulling alone",
                 "asked",
                 f"{best:.3f} at share {share:g} against {means[0.0, True]:.3f}",
-                best > means[0.0, True] and share > 0,
+                as_claimed(best > means[0.0, True] and share > 0),
             ),
-            robust("a push should wait for the next sync", "maybe", str(together), together),
+            robust(
+                "a push should wait for the next sync", "maybe", str(together),
+                as_claimed(together),
+            ),
         ],
         table=table,
         draw=panels(
@@ -159,13 +163,13 @@ def section_6_2_7(ctx: Context) -> Outcome:
                 "the caches should not hold the same data",
                 "asked",
                 f"all objects near cost {price:.3f} PF, the 50 most read {some[0]:.3f}",
-                some[0] < price,
+                as_claimed(some[0] < price),
             ),
             robust(
                 "the hottest tenth brings most of the latency",
                 "asked",
                 f"{some[1]:.1f} of {latency[0] - latency[500]:.1f} ms",
-                some[1] > (latency[0] - latency[500]) / 2,
+                as_claimed(some[1] > (latency[0] - latency[500]) / 2),
             ),
         ],
         table=table,

@@ -8,6 +8,7 @@ import numpy as np
 
 from daybreak.experiments.core import Context, Experiment, Outcome
 from daybreak.experiments.freshening.common import mean_by, panels, published, robust
+from daybreak.experiments.rules import above, as_claimed
 from daybreak.freshness import Mirror, plan
 from daybreak.freshness.mirror import Floats, Ints
 from daybreak.freshness.timetable import Timetable
@@ -137,13 +138,18 @@ def section_6_2_6(ctx: Context) -> Outcome:
     learns = all(means["profile-driven", d] >= means["LRU", d] for d in DRIFTS[:3])
     return Outcome(
         claims=[
-            robust("interests stay: a fixed set beats LRU", "asked", f"{steady:+.3f}", steady > 0),
-            robust("interests move fast: LRU beats it", "asked", f"{moving:+.3f}", moving > 0),
+            robust(
+                "interests stay: a fixed set beats LRU", "asked", f"{steady:+.3f}",
+                above(0, steady),
+            ),
+            robust(
+                "interests move fast: LRU beats it", "asked", f"{moving:+.3f}", above(0, moving)
+            ),
             published(
                 "replacement by a counted profile beats LRU while interests move slowly",
                 "asked",
                 str(learns),
-                learns,
+                as_claimed(learns),
             ),
         ],
         table=table,

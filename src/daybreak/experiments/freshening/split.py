@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from daybreak.experiments.core import Context, Experiment, Outcome
-from daybreak.experiments.freshening.common import PF_AXIS, mean_by, panels, published, robust
+from daybreak.experiments.core import Context, Experiment, Note, Outcome
+from daybreak.experiments.freshening.common import PF_AXIS, mean_by, panels, robust
+from daybreak.experiments.rules import above, below
 from daybreak.freshness.dynamic import SCORES, Bursts, simulate_split
 from daybreak.freshness.workloads import thesis_mirror
 from daybreak.report.text import number
@@ -60,18 +61,18 @@ def section_6_2_4(ctx: Context) -> Outcome:
                 "proposed",
                 f"demand {gain('bursts of demand', 'value')} B, both "
                 f"{gain('bursts of both', 'value')} B",
-                min(helped["bursts of demand"], helped["bursts of both"]) > 0.01,
+                above(0.01, min(helped["bursts of demand"], helped["bursts of both"])),
             ),
             robust(
                 "in a steady world it does not",
                 "-",
                 gain("steady", "value"),
-                helped["steady"] < 0.005,
+                below(0.005, helped["steady"]),
             ),
-            published("bursts of change alone", "-", gain("bursts of change", "value")),
+            Note("bursts of change alone", gain("bursts of change", "value")),
             *(
-                published(f"{q.upper()}-like queue at its best split, bursts of both", "-",
-                          gain("bursts of both", q))
+                Note(f"{q.upper()}-like queue at its best split, bursts of both",
+                     gain("bursts of both", q))
                 for q in ("lru", "lwf")
             ),
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from daybreak.experiments.core import Experiment
 from daybreak.experiments.links import (
     belts,
+    chains,
     curves,
     deadlines,
     fluctuation,
@@ -23,6 +24,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *deadlines.EXPERIMENTS,
     *thresholds.EXPERIMENTS,
     *nodes.EXPERIMENTS,
+    *chains.EXPERIMENTS,
     *windows.EXPERIMENTS,
     *many.EXPERIMENTS,
     *moves.EXPERIMENTS,

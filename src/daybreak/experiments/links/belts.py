@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import as_claimed
 from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import ConveyorBelt
 from daybreak.links.registry import SCHEDULERS, make_scheduler
@@ -41,7 +42,9 @@ def fig1(ctx: Context) -> Outcome:
     rows = [["scheduler", "schedule"], *([name, _figure_1(name)] for name in SCHEDULERS)]
     found = {row[0]: row[1] for row in rows[1:]}
     claims = [
-        Claim(f"{name} builds the schedule of Figure 1", "robust", WANTED, found[name], ok)
+        Claim(
+            f"{name} builds the schedule of Figure 1", "robust", WANTED, found[name], as_claimed(ok)
+        )
         for name in ("conveyor-belt", "due-window")
         for ok in [found[name] == WANTED]
     ]
@@ -123,14 +126,14 @@ def fig2(ctx: Context) -> Outcome:
             "robust",
             "slots 2, 1, 2",
             f"only from {', '.join(fitting[True])!r}, of {len(starts)} possible starts",
-            fitting[True] == [start],
+            as_claimed(fitting[True] == [start]),
         ),
         Claim(
             "without the belt advancing no start fits",
             "robust",
             "not said",
             f"{len(fitting[False])} starts fit",
-            not fitting[False],
+            as_claimed(not fitting[False]),
         ),
     ]
     return Outcome(claims, rows)

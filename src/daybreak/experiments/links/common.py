@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daybreak.experiments.core import Claim, Context
+from daybreak.experiments.rules import required
 from daybreak.links.needs import Against, Need, needs
 from daybreak.links.scenario import LinkScenario
 
@@ -67,5 +68,9 @@ def near(claim: str, ours: Need, reference_kb: float) -> Claim:
     error = 3 * math.sqrt(2) * ours.standard_error / 1000 + 0.005
     distance = abs(ours.kb_per_s - reference_kb)
     return Claim(
-        claim, "robust", f"{reference_kb:.2f} KB/s (reference)", kb(ours), distance <= error
+        claim,
+        "robust",
+        f"{reference_kb:.2f} KB/s (reference)",
+        kb(ours),
+        required("within 3 standard errors of the difference", distance <= error),
     )

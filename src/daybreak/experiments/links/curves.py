@@ -9,6 +9,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SEEDS, SHORT, all_needs, kb
+from daybreak.experiments.rules import as_claimed, below, near
 from daybreak.links.needs import Floats, met_percent
 from daybreak.links.scenario import LinkScenario
 
@@ -42,21 +43,21 @@ def fig4(ctx: Context) -> Outcome:
             "robust",
             "3.6 KB/s",
             kb(sp[1]),
-            abs(sp[1].kb_per_s - 3.6) <= 0.1,
+            near(3.6, sp[1].kb_per_s, by=0.1),
         ),
         Claim(
             "SP meets class 1 at far less bandwidth than FIFO",
             "robust",
             "drawn, no number",
             f"{kb(sp[0])} against {kb(fifo[0])}",
-            sp[0].kb_per_s < 0.6 * fifo[0].kb_per_s,
+            below(0.6, sp[0].kb_per_s / fifo[0].kb_per_s),
         ),
         Claim(
             "the price is class 2: SP needs more for both classes than FIFO",
             "robust",
             "drawn, no number",
             f"{kb(sp[1])} against {kb(fifo[0])}",
-            sp[1].kb_per_s > fifo[0].kb_per_s,
+            as_claimed(sp[1].kb_per_s > fifo[0].kb_per_s),
         ),
     ]
     note = "Percentages of the minimum; the text draws FIFO and SP only, the others are ours."

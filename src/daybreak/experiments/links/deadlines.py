@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SHORT, all_needs, kb
+from daybreak.experiments.rules import above, as_claimed, below, required
 from daybreak.links.classes import SECTION_4
 from daybreak.links.needs import Need
 from daybreak.links.scenario import LinkScenario
@@ -61,14 +62,17 @@ def fig5(ctx: Context) -> Outcome:
             "robust",
             "the curves cross at x = 1",
             f"{kb(at_one[0])} and {kb(at_one[1])}",
-            gap <= 3 * (at_one[0].standard_error + at_one[1].standard_error) / 1000 + 0.02,
+            required(
+                "within 3 standard errors and 0.02 KB/s",
+                gap <= 3 * (at_one[0].standard_error + at_one[1].standard_error) / 1000 + 0.02,
+            ),
         ),
         Claim(
             "the class with the longer deadline needs less, at every ratio",
             "robust",
             "a clear advantage",
             "at every ratio" if longer else "not everywhere",
-            longer,
+            as_claimed(longer),
         ),
     ]
     return Outcome(claims, _rows(sweeps), partial(_draw, sweeps))
@@ -85,14 +89,14 @@ def fig6(ctx: Context) -> Outcome:
             "robust",
             "drawn, no number",
             f"{min(first):.2f} to {max(first):.2f} KB/s",
-            max(first) < 2.0,
+            below(2.0, max(first)),
         ),
         Claim(
             f"both classes need a lot of bandwidth, from ratio {RATIOS[1]} on",
             "robust",
             "drawn; 3.6 KB/s at the default",
             f"{min(both):.2f} to {max(both):.2f} KB/s",
-            min(both) > 3.3,
+            above(3.3, min(both)),
         ),
     ]
     return Outcome(claims, _rows(sweeps), partial(_draw, sweeps))
@@ -109,38 +113,43 @@ def fig7(ctx: Context) -> Outcome:
             "robust",
             "about 2.5 KB/s",
             f"{kb(msf[default][0])} and {kb(msf[default][1])}",
-            all(abs(need.kb_per_s - 2.5) < 0.1 for need in msf[default]),
+            below(0.1, *(abs(need.kb_per_s - 2.5) for need in msf[default])),
         ),
         Claim(
             "MSF's need hardly depends on the ratio of the deadlines",
             "robust",
             "nearly a straight line",
             f"varies by {max(_spread(msf[2:], 0), _spread(msf[2:], 1)):.2f} KB/s from ratio 0.6 on",
-            max(_spread(msf[2:], 0), _spread(msf[2:], 1)) < 0.15,
+            below(0.15, max(_spread(msf[2:], 0), _spread(msf[2:], 1))),
         ),
         Claim(
             "a longer deadline of class 1 lowers CB's need for class 1",
             "robust",
             "decreases significantly",
             f"{kb(belt[0][0])} at 0.2, {kb(belt[-1][0])} at 1.8",
-            belt[-1][0].kb_per_s < belt[0][0].kb_per_s - 0.3,
+            required("by 0.3 KB/s", belt[-1][0].kb_per_s < belt[0][0].kb_per_s - 0.3),
         ),
         Claim(
             "without harm to class 2",
             "published",
             "its performance is not decreased",
             f"{kb(belt[default][1])} at 0.8, {kb(belt[-1][1])} at 1.8",
-            belt[-1][1].kb_per_s <= belt[default][1].kb_per_s + 0.03,
+            required(
+                "by at most 0.03 KB/s",
+                belt[-1][1].kb_per_s <= belt[default][1].kb_per_s + 0.03,
+            ),
         ),
         Claim(
             "CB needs less than MSF for class 1 and more for both",
             "robust",
             "drawn",
             f"{kb(belt[default][0])} and {kb(belt[default][1])} at 0.8",
-            all(
-                belt[i][0].kb_per_s < msf[i][0].kb_per_s
-                and belt[i][1].kb_per_s > msf[i][1].kb_per_s
-                for i in long
+            as_claimed(
+                all(
+                    belt[i][0].kb_per_s < msf[i][0].kb_per_s
+                    and belt[i][1].kb_per_s > msf[i][1].kb_per_s
+                    for i in long
+                )
             ),
         ),
         Claim(
@@ -148,11 +157,13 @@ def fig7(ctx: Context) -> Outcome:
             "robust",
             "not in the text",
             f"{kb(due[default][0])} and {kb(due[default][1])} at 0.8",
-            all(
-                max(due[i], key=lambda n: n.bytes_per_s).bytes_per_s
-                <= max(belt[i], key=lambda n: n.bytes_per_s).bytes_per_s
-                and due[i][0].bytes_per_s <= belt[i][0].bytes_per_s
-                for i in range(len(RATIOS))
+            as_claimed(
+                all(
+                    max(due[i], key=lambda n: n.bytes_per_s).bytes_per_s
+                    <= max(belt[i], key=lambda n: n.bytes_per_s).bytes_per_s
+                    and due[i][0].bytes_per_s <= belt[i][0].bytes_per_s
+                    for i in range(len(RATIOS))
+                )
             ),
         ),
     ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SHORT
+from daybreak.experiments.rules import as_claimed
 from daybreak.links.needs import Floats, met_percent
 from daybreak.links.scenario import LinkScenario, Steps
 
@@ -67,28 +68,30 @@ def section_6(ctx: Context) -> Outcome:
             "robust",
             "guarantees the highest class",
             f"class 1 met from {_shown([_first_met(b[:, :1]) for b in belt])} KB/s on",
-            bool((belt[:, -1, 0] >= 100).all()),
+            as_claimed((belt[:, -1, 0] >= 100).all()),
         ),
         Claim(
             "CB is optimal where bandwidth or input rates fluctuate",
             "published",
             "would be optimal",
             "both met from (KB/s) " + ", ".join(f"{SHORT[n]} {_shown(m)}" for n, m in best.items()),
-            all(best["conveyor-belt"][i] <= min(m[i] for m in best.values()) for i in range(2)),
+            as_claimed(
+                all(best["conveyor-belt"][i] <= min(m[i] for m in best.values()) for i in range(2))
+            ),
         ),
         Claim(
             "DUE meets class 1 wherever CB does",
             "robust",
             "not in the text",
             "everywhere" if first else "not everywhere",
-            first,
+            as_claimed(first),
         ),
         Claim(
             "and both classes at no more bandwidth than CB",
             "robust",
             "not in the text",
             f"DUE {_shown(best['due'])}, CB {_shown(best['conveyor-belt'])} KB/s",
-            all(best["due"][i] <= best["conveyor-belt"][i] for i in range(2)),
+            as_claimed(all(best["due"][i] <= best["conveyor-belt"][i] for i in range(2))),
         ),
     ]
     note = (

@@ -11,6 +11,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SHORT
+from daybreak.experiments.rules import above, as_claimed, at_least
 from daybreak.links.classes import LinkClass, least_bytes_per_s
 from daybreak.links.needs import Floats, met_percent
 from daybreak.links.scenario import LinkScenario
@@ -83,28 +84,28 @@ def section_5_1(ctx: Context) -> Outcome:
             "robust",
             "no modifications required",
             f"four classes, {len(TOGETHER)} schedulers",
-            bool(np.isfinite(met).all()),
+            as_claimed(np.isfinite(met).all()),
         ),
         Claim(
             "DUE meets all four classes at less bandwidth than the text's schedulers",
             "robust",
             "not in the text",
             f"{by_label['DUE']:.2f} x the least, the best other {_shown(rest)}",
-            by_label["DUE"] < rest,
+            as_claimed(by_label["DUE"] < rest),
         ),
         Claim(
             "DUE meets the highest class even below the least bandwidth for all",
             "robust",
             "not in the text",
             f"{min(highest):.0f} % or more from {FACTORS[0]} x the least on",
-            bool(min(highest) >= 100),
+            at_least(100, min(highest)),
         ),
         Claim(
             "splitting the bandwidth over pairs of classes simplifies the problem",
             "published",
             "possible, not tried",
             f"all met at {_shown(split)} the least; together at {_shown(min(enough))}",
-            split <= min(enough),
+            as_claimed(split <= min(enough)),
         ),
     ]
     note = (
@@ -179,14 +180,14 @@ def unequal_sizes(ctx: Context) -> Outcome:
             ", ".join(
                 f"{g:+.0f} points to MSF ({label})" for label, g in gains.items() if label != tight
             ),
-            all(gain > 5 for label, gain in gains.items() if label != tight),
+            above(5, *(gain for label, gain in gains.items() if label != tight)),
         ),
         Claim(
             "also where a transfer takes a third of the deadline",
             "published",
             "easily extended, not tried",
             f"{gains[tight]:+.0f} points to MSF ({tight})",
-            gains[tight] > 5,
+            above(5, gains[tight]),
         ),
     ]
     note = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import all_needs, kb
+from daybreak.experiments.rules import at_most
 from daybreak.links.classes import SECTION_4, least_bytes_per_s
 from daybreak.links.due import MARGIN
 from daybreak.links.needs import Need, need_of_all
@@ -66,7 +67,7 @@ def _no_worse(goal: str, pairs: dict[tuple[int, int], tuple[Need, Need]]) -> Cla
         "not in the text",
         f"{min(ratios.values()) - 1:+.0%} to {ratios[worst] - 1:+.1%} of the hybrid's need, the "
         f"most at {worst[0]}/10 and {worst[1]}/10",
-        max(ratios.values()) <= 1 + MARGIN,
+        at_most(1 + MARGIN, *ratios.values()),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
+from daybreak.experiments.rules import as_claimed
 from daybreak.links.classes import LinkClass
 from daybreak.links.migration import LinkName, Placement, advise, link_classes
 from daybreak.links.needs import met_percent
@@ -78,14 +79,14 @@ def section_5_3(ctx: Context) -> Outcome:
             "robust",
             "migrate it, discard before the link",
             proposed,
-            [m.boxes for m in moves] == [("decode", "hostile")],
+            as_claimed([m.boxes for m in moves] == [("decode", "hostile")]),
         ),
         Claim(
             "after the move every class is met, before it not",
             "robust",
             "reduces the load",
             f"worst class {worst[0]:.0f} % before, {worst[1]:.0f} % after",
-            worst[0] < 100 <= worst[1],
+            as_claimed(worst[0] < 100 <= worst[1]),
         ),
     ]
     note = (

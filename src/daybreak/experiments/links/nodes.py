@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SEEDS, SHORT, all_needs, kb, near
+from daybreak.experiments.rules import above, as_claimed, below, required
 from daybreak.links.chain import DeadlineRule
 from daybreak.links.classes import LinkClass
 from daybreak.links.needs import Need, need_of_all
@@ -50,21 +51,21 @@ def fig9(ctx: Context) -> Outcome:
             "robust",
             "somewhat worse",
             f"{worse('fifo'):+.0%} for class 1",
-            0 < worse("fifo") < 0.25,
+            required("by up to 25 %", 0 < worse("fifo") < 0.25),
         ),
         Claim(
             "MSF and CB deteriorate significantly when intermediate nodes know nothing",
             "robust",
             "significant deterioration",
             f"{worse('min-slack'):+.0%} and {worse('conveyor-belt'):+.0%} for class 1",
-            dynamic > 0.3,
+            above(0.3, dynamic),
         ),
         Claim(
             "SP is almost identical on two nodes",
             "published",
             "almost identical",
             f"class 1 {worse('static-priority'):+.0%}, class 2 {worse('static-priority', 1):+.0%}",
-            worse("static-priority") < 0.1,
+            below(0.1, worse("static-priority")),
         ),
         near("SP on two nodes, class 1", two["static-priority"][0], 2.24),
     ]
@@ -119,7 +120,7 @@ def section_5_2(ctx: Context) -> Outcome:
             "robust",
             "little deterioration, no number",
             f"class 1 needs {1 - max(gains):.0%} to {1 - min(gains):.0%} less than unmodified",
-            max(gains) < 0.75,
+            below(0.75, max(gains)),
         )
     )
     better = all(found[n, "cost"][0].bytes_per_s <= found[n, "even"][0].bytes_per_s for n in names)
@@ -129,7 +130,7 @@ def section_5_2(ctx: Context) -> Outcome:
             "robust",
             "not in the text",
             "for class 1 with every scheduler" if better else "not always",
-            better,
+            as_claimed(better),
         )
     )
     queueing = [
@@ -142,7 +143,7 @@ def section_5_2(ctx: Context) -> Outcome:
             "not in the text",
             "class 1 with DUE, even against cost: "
             + ", ".join(f"{even:.2f} against {cost:.2f}" for even, cost in queueing),
-            all(even < cost for even, cost in queueing),
+            as_claimed(all(even < cost for even, cost in queueing)),
         )
     )
     note = (

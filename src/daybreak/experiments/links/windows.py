@@ -9,6 +9,7 @@ import numpy as np
 
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.links.common import SEEDS, SHORT, all_needs, kb
+from daybreak.experiments.rules import below, required
 from daybreak.links.needs import Floats, need_of_all
 from daybreak.links.scenario import LinkScenario, simulate
 from daybreak.links.simulate import counts
@@ -46,7 +47,11 @@ def windows(ctx: Context) -> Outcome:
             "robust",
             "100 % / 60 % (reference)",
             f"{msf[0, 0]:.0%} / {msf[0, 1]:.0%}",
-            bool(abs(msf[0, 0] - 1) < 0.03 and 0.5 < msf[0, 1] < 0.7),
+            required(
+                "totals within 3 points of 100 %, windows from 50 to 70 %",
+                abs(msf[0, 0] - 1) < 0.03,
+                0.5 < msf[0, 1] < 0.7,
+            ),
         ),
         Claim(
             "at 2.5 KB/s due-window meets more windows of class 1 than due and as many of class 2",
@@ -54,7 +59,11 @@ def windows(ctx: Context) -> Outcome:
             "not in the text",
             f"{per_window[0, 1]:.0%} and {per_window[1, 1]:.0%} against "
             f"{due[0, 1]:.0%} and {due[1, 1]:.0%}",
-            bool(per_window[0, 1] > due[0, 1] + 0.1 and per_window[1, 1] > due[1, 1] - 0.02),
+            required(
+                "10 points more, and at most 2 points less",
+                per_window[0, 1] > due[0, 1] + 0.1,
+                per_window[1, 1] > due[1, 1] - 0.02,
+            ),
         ),
     ]
     note = "Totals are in per cent of the minimum, windows in per cent of the complete windows."
@@ -94,14 +103,14 @@ def marks(ctx: Context) -> Outcome:
             "robust",
             "not said",
             f"at most {spread:.2f} KB/s apart",
-            spread < 0.1,
+            below(0.1, spread),
         ),
         Claim(
             "marks that follow what was dropped perform the same as static ones",
             "published",
             "the same",
             f"class 1 needs {dynamic:+.0%}",
-            abs(dynamic) < 0.03,
+            below(0.03, abs(dynamic)),
         ),
     ]
     return Outcome(claims, rows)

@@ -7,12 +7,13 @@ from daybreak.filters.routers.condon import Condon
 from daybreak.filters.routers.fixed import Fixed
 from daybreak.filters.routers.free_first import FreeFirst
 from daybreak.filters.routers.least_cost import LeastCost
-from daybreak.filters.routers.priority import Priority
+from daybreak.filters.routers.priority import Priority, PriorityLiteral
 from daybreak.filters.routers.work_stealing import WorkStealing
 from daybreak.model.errors import ConfigError, suggestion
 
 ROUTERS: dict[str, type[Routing]] = {
-    kind.name: kind for kind in (Fixed, LeastCost, Condon, WorkStealing, Priority, FreeFirst)
+    kind.name: kind
+    for kind in (Fixed, LeastCost, Condon, WorkStealing, Priority, PriorityLiteral, FreeFirst)
 }
 
 
@@ -32,6 +33,7 @@ __all__ = [
     "LeastCost",
     "OneAtATime",
     "Priority",
+    "PriorityLiteral",
     "Routing",
     "WorkStealing",
     "make_router",

@@ -96,12 +96,15 @@ class Fetching(Routing):
     counts in the queue of every filter it has yet to go to, even while others work on it.
     """
 
+    #: Whether it also counts in the queue of the filter that works on it, until that has finished.
+    keep_started: ClassVar[bool] = False
+
     def __init__(self, fetch_below: int = 1) -> None:
         self.fetch_below = fetch_below
 
     def attach(self, estimates: Estimates, dependencies: Dependencies, rng: Random) -> None:
         super().attach(estimates, dependencies, rng)
-        self.pool = Pool(len(estimates))
+        self.pool = Pool(len(estimates), self.keep_started)
         self.input: deque[StreamTuple] = deque()
 
     def fetch(self) -> None:

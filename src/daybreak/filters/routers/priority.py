@@ -11,7 +11,8 @@ class Priority(Fetching):
     """Every filter picks the tuple of highest ``numProcessed - numF x numCurrThread``.
 
     A tuple nobody works on has priority >= 0, any other < 0: so free tuples come first, by
-    filters passed, and no two queues need to agree on priorities. Ties go to the oldest.
+    filters passed, and no two queues need to agree on priorities. Ties go to the oldest. A tuple
+    leaves a filter's queue when the filter starts on it.
     """
 
     name = "priority"
@@ -25,3 +26,13 @@ class Priority(Fetching):
 
     def priority(self, t: StreamTuple) -> int:
         return t.num_passed - len(self.estimates) * t.num_running
+
+
+class PriorityLiteral(Priority):
+    """As the report words it: a tuple leaves a filter's queue after the filter has processed it.
+
+    The fetch rule then sees a queue that is never empty while its filter works, and fetches less.
+    """
+
+    name = "priority-literal"
+    keep_started = True
