@@ -135,6 +135,6 @@ NOTES = (
 )
 COMPOSITING = (
     Experiment(
-        "aurora/section6.3.3", "Section 6.3.3: two applications as one", compositing, seeds=5
+        "aurora/section6.3.3", "two applications that overlap, run as one", compositing, seeds=5
     ),
 )

@@ -159,5 +159,5 @@ def _with_waits(seed: int) -> float:
 
 
 WAITING = (
-    Experiment("aurora/section6.3.7", "Section 6.3.7: boxes that wait for I/O", waiting, seeds=5),
+    Experiment("aurora/section6.3.7", "boxes that wait for I/O, and yield", waiting, seeds=5),
 )
