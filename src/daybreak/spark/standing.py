@@ -24,6 +24,8 @@ class Standing:
     failed_on: int = 0
     #: Tuples it may take at once: halved by every failure, so that a bad record is found.
     limit: int | None = None
+    #: Tuples of the range it last failed on that it has not answered yet.
+    doubtful: int = 0
     #: A committed result has not reached its sink; nothing runs before it has.
     behind: bool = False
 
@@ -37,6 +39,7 @@ class Standing:
     ) -> None:
         """Notes a failure; ``ours``: the run's own disk refused, so it is tried for ever."""
         self.error, self.failed_on = error, taken
+        self.doubtful = max(self.doubtful, taken)
         self.failures += 1
         if self.state in ("paused", "dropped"):
             return
@@ -48,7 +51,9 @@ class Standing:
         if taken and not ours:
             self.limit = max(1, taken // 2)
 
-    def succeeded(self) -> None:
+    def succeeded(self, tuples: int = 0) -> None:
+        """Notes that it has answered so many tuples."""
+        self.doubtful = max(0, self.doubtful - tuples)
         self.failures, self.error, self.failed_on = 0, None, 0
         if self.limit is not None:  # grows back slowly: the rest of a bad range is near
             self.limit = None if self.limit >= 2**20 else self.limit * 2
