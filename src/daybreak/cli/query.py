@@ -33,11 +33,11 @@ def query(
     declared = Pipeline.read(pipeline)
     app = open_app(declared, None, master)
     from daybreak.spark.adhoc import ad_hoc
-    from daybreak.spark.texts import plain
+    from daybreak.spark.texts import plain_rows
 
     schemas = app.check().schemas
     found = ad_hoc(app.spark, run_dir or Path("runs") / declared.name, schemas, sql)
-    shown = [{name: plain(cell) for name, cell in row.items()} for row in found.to_pylist()]
+    shown = list(plain_rows(found))
     if as_json:
         print_json(shown)
         return

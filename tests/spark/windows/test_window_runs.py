@@ -241,6 +241,18 @@ REFUSED = {
     "SELECT k, count(*) AS n FROM a GROUP BY window(at, '9 seconds', '3 seconds'), k": "overlap",
     "SELECT w.end AS e, first(v) AS v FROM (SELECT window(at, '1 second') AS w, v FROM a) "
     "GROUP BY w": "First.*order of rows",
+    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 month')": (
+        "a length of '1 month'; months differ in length; give weeks, days or less"
+    ),
+    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 day', '1 day', '1 year')": (
+        "a start time of '1 year'"
+    ),
+    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '5 seconds', '9 seconds')": (
+        "slides by '9 seconds', more than its length '5 seconds'"
+    ),
+    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(v, '5 seconds')": (
+        r"`window`.`end` cannot be resolved.*window\(...\) takes a TIMESTAMP"
+    ),
     "SELECT x.n FROM a x FULL JOIN b y ON x.at = y.at": "joins streams 'a' and 'b'",
     "SELECT x.n FROM a x JOIN b y ON y.at >= x.at": "joins streams 'a' and 'b'",
     "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 second') "
