@@ -515,11 +515,16 @@ def test_an_instant_that_python_cannot_hold_reaches_every_text_sink(tmp_path: Pa
 
 def test_a_map_with_structs_or_arrays_for_keys_reaches_every_text_sink(tmp_path: Path) -> None:
     pair = pa.struct({"x": pa.int32(), "at": pa.timestamp("us", "UTC")})
-    entries = [({"x": 1, "at": datetime(2026, 1, 1, tzinfo=UTC)}, "a"), ({"x": None, "at": None}, None)]
+    entries = [
+        ({"x": 1, "at": datetime(2026, 1, 1, tzinfo=UTC)}, "a"),
+        ({"x": None, "at": None}, None),
+    ]
     table = pa.table(
         {
             "by_struct": pa.array([[], entries, None], pa.map_(pair, pa.string())),
-            "by_list": pa.array([[], [([1, 2], 3)], None], pa.map_(pa.list_(pa.int32()), pa.int32())),
+            "by_list": pa.array(
+                [[], [([1, 2], 3)], None], pa.map_(pa.list_(pa.int32()), pa.int32())
+            ),
         }
     ).slice(1)  # what lies before a slice is no part of it
     by_struct = {'{"x": 1, "at": "2026-01-01T00:00:00Z"}': "a", '{"x": null, "at": null}': None}

@@ -213,9 +213,7 @@ class Checker:
         except (AnalysisException, ParseException, IllegalArgumentException) as error:
             raise self._explained(place, error) from None
         except Py4JJavaError as error:  # not all of Spark's errors have a class in Python
-            raise ConfigError(
-                place, f"is refused by Spark, {said(error)}", "correct it"
-            ) from None
+            raise ConfigError(place, f"is refused by Spark, {said(error)}", "correct it") from None
 
     def _analysed(self, parsed: Plan) -> DataFrame:
         try:

@@ -62,7 +62,9 @@ def _plain(array: pa.Array) -> list[Any]:
         return [None if us is None else f"{_moment(us)}{zone}" for us in numbers]
     if kinds.is_date32(kind):
         days = array.cast(pa.int32()).to_pylist()
-        return [None if day is None else _moment(day * _DAY_US)[: -len("T00:00:00")] for day in days]
+        return [
+            None if day is None else _moment(day * _DAY_US)[: -len("T00:00:00")] for day in days
+        ]
     if kinds.is_struct(kind):
         return _plain_structs(array)
     if kinds.is_map(kind):
