@@ -125,7 +125,12 @@ def run(
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or Path("runs") / declared.name
     started = app.run(
-        policy, run_dir=folder, workers=workers, express=express, reset=reset_query or ()
+        policy,
+        run_dir=folder,
+        workers=workers,
+        express=express,
+        reset=reset_query or (),
+        on_failure="report",  # in the status, the event log, the summary and the exit code
     )
     with started as running, ExitStack() as beside:
         if dashboard:

@@ -133,8 +133,8 @@ def _describe(root: Path, pipeline: str) -> dict[str, Any]:
     if found.get("pipeline") != pipeline:
         raise ConfigError(
             str(root),
-            f"belongs to pipeline {found.get('pipeline')!r}, not {pipeline!r}",
-            "choose another run directory",
+            f"belongs to application {found.get('pipeline')!r}, not {pipeline!r}",
+            "choose another run directory (run_dir, --run-dir), or rename the application",
         )
     if found["layout"] != LAYOUT:
         found["layout"] = LAYOUT  # the commit log adds what it lacks

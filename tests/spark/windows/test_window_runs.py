@@ -65,7 +65,7 @@ def test_after_failures_and_restarts_each_window_is_there_once(
                 sink.__dict__["deliver"] = _fail
 
     for part in range(3):
-        with app().run("fcfs", run_dir=tmp_path / "run") as run:
+        with app().run("fcfs", run_dir=tmp_path / "run", on_failure="report") as run:
             mine = segments[part * thirds : (part + 1) * thirds if part < 2 else None]
             feed(run, mine[: len(mine) // 2])
             run.drain()
@@ -200,7 +200,7 @@ def test_a_silent_stream_goes_on_with_the_clock(spark: SparkSession, tmp_path: P
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, [("a", 0, [{"n": 1, "k": 1, "v": 1, "at": START}])])
         deadline = time.monotonic() + 60
-        while run.rows("q") is None:
+        while not run.rows("q").num_rows:
             run.healthy()
             assert time.monotonic() < deadline, "its window never closes"
             time.sleep(0.02)  # polls for the result
