@@ -254,6 +254,16 @@ REFUSED = {
         r"`window`.`end` cannot be resolved.*window\(...\) takes a TIMESTAMP"
     ),
     "SELECT x.n FROM a x FULL JOIN b y ON x.at = y.at": "joins streams 'a' and 'b'",
+    "SELECT x.n FROM a x FULL JOIN b y ON x.k = y.k AND y.at BETWEEN x.at AND x.at + "
+    "INTERVAL 5 SECONDS": "FULL OUTER JOIN by a band of times, which is not supported; join over",
+    "SELECT window.end AS e, corr(v, n) AS c FROM a GROUP BY window(at, '1 second')": (
+        "Corr, which is not supported here; use count, .*median"
+    ),
+    "SELECT *, row_number() OVER (PARTITION BY w ORDER BY v) AS r FROM "
+    "(SELECT n, v, window(at, '1 second') AS w FROM a)": "rows that tie in its ORDER BY",
+    "SELECT n FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)": "LEFT SEMI JOIN",
+    "SELECT n FROM a WHERE k IN (SELECT k FROM b)": "LEFT SEMI JOIN",
+    "SELECT n, (SELECT max(v) FROM b) AS m FROM a": "over static tables only, or join over windows",
     "SELECT x.n FROM a x JOIN b y ON y.at >= x.at": "joins streams 'a' and 'b'",
     "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 second') "
     "UNION ALL SELECT at, v FROM a": "two queries",
