@@ -77,7 +77,7 @@ def measure(spark: SparkSession, window: str, panes: bool, seconds: int, rows: i
 
     try:
         policy = make_policy_with("fcfs", train=60 * rows)
-        with app.run(policy, run_dir=folder / "run", workers=1) as run:
+        with app.run(policy, run_dir=folder / "run", workers=1, on_failure="report") as run:
             run.executor.ask(hold)
             for number in range(seconds):
                 made = run.store.append(

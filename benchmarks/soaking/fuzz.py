@@ -145,7 +145,7 @@ def records(tries: int, chance: random.Random, folder: Path, spark: SparkSession
     for form in sound:
         app.stream(form, format=form, schema="n INT, t DOUBLE, s STRING", path=form)
         app.query(f"of_{form}", sql=f"SELECT n FROM {form} WHERE n IS NOT NULL")
-    with app.run("fcfs", run_dir=folder / "run") as run:
+    with app.run("fcfs", run_dir=folder / "run", on_failure="report") as run:
         for part in range(0, tries, 500):
             for form, lines in sound.items():
                 bad = nonsense.records(lines, 500, chance)
@@ -178,7 +178,7 @@ def requests(tries: int, chance: random.Random, folder: Path, spark: SparkSessio
         app.query(name, sql="SELECT reading FROM readings", cls="high")
     commands = {name: [*c.needs, *c.may] for name, c in COMMANDS.items()}
     counts = Counter[str]()
-    with app.run("fcfs", run_dir=folder / "run") as run:
+    with app.run("fcfs", run_dir=folder / "run", on_failure="report") as run:
         for _ in range(tries):
             line = nonsense.request(commands, chance)
             counts[asked(run, line)] += 1
@@ -254,7 +254,7 @@ def application(spark: SparkSession, folder: Path, source: Path) -> App:
 
 
 def answer_all(app: App, run_dir: Path) -> None:
-    with app.run("fcfs", run_dir=run_dir) as run:
+    with app.run("fcfs", run_dir=run_dir, on_failure="report") as run:
         run.drain(timeout_s=120)
 
 

@@ -77,3 +77,55 @@ def test_a_subquery_may_not_read_a_stream_nor_hold_what_is_unknown() -> None:
         shape_of(outer, [plan(operator("Project"), *view("r"))], {"r": "R"})
     with pytest.raises(Refused, match="has Teleport"):
         shape_of(outer, [plan(operator("Teleport"), *view("other"))], {"r": "R"})
+
+
+EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+
+
+def exists(kind: str) -> list[list[dict[str, Any]]]:
+    return [[{"class": f"{EXPRESSIONS}.{kind}", "num-children": 0}]]
+
+
+def test_a_subquery_over_a_stream_names_what_to_write_instead() -> None:
+    over = [plan(operator("Project"), *view("r"))]
+    for kind in ("Exists", "ListQuery"):
+        outer = plan(operator("Filter", condition=exists(kind)), *view("r"))
+        with pytest.raises(Refused, match="IN or EXISTS with a subquery over .*supported") as found:
+            shape_of(outer, over, {"r": "R"})
+        assert "LEFT SEMI JOIN" in found.value.remedy
+        assert "LEFT ANTI JOIN" in found.value.remedy
+        assert "batched" not in found.value.finding
+    outer = plan(operator("Filter", condition=exists("ScalarSubquery")), *view("r"))
+    with pytest.raises(Refused, match="subquery over stream 'R', and .*batched"):
+        shape_of(outer, over, {"r": "R"})
+
+
+def test_a_window_function_is_refused_for_its_ties() -> None:
+    with pytest.raises(Refused, match="not supported over streams: rows that tie") as found:
+        shape(operator("Window"), *view("r"))
+    assert "GROUP BY window" in found.value.remedy
+    with pytest.raises(Refused, match="window function .* over static tables"):
+        shape(operator("Join", 2, joinType={"object": "x.Inner$"}), *view("r"),
+              operator("Window"), *view("other"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "finding"),
+    [
+        ("aggregate.First", "aggregate First over .* may depend on the order of rows"),
+        ("aggregate.Corr", "aggregate Corr over static tables, which is not supported"),
+        ("PythonUDAF", "aggregate PythonUDAF over .* may depend on the order of rows"),
+        ("BitmapConstructAgg", "aggregate BitmapConstructAgg over .*, which is not supported"),
+    ],
+)
+def test_an_aggregate_that_is_not_listed_is_refused_for_what_is_true(
+    function: str, finding: str
+) -> None:
+    """Wherever its class lives: an aggregate expression names its function."""
+    call = [
+        {"class": f"{EXPRESSIONS}.aggregate.AggregateExpression", "num-children": 1},
+        {"class": f"{EXPRESSIONS}.{function}", "num-children": 0},
+    ]
+    join = operator("Join", 2, joinType={"object": "x.Inner$"})
+    with pytest.raises(Refused, match=finding):
+        shape(join, *view("r"), operator("Aggregate", aggregateExpressions=[call]), *view("other"))

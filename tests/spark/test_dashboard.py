@@ -97,7 +97,9 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     policy = make_policy_with("stride", train=50)
     limits = Limits(retries=1, retry_s=0.05)
     with (
-        app.run(policy, run_dir=folder / "run", workers=1, limits=limits) as run,
+        app.run(
+            policy, run_dir=folder / "run", workers=1, limits=limits, on_failure="report"
+        ) as run,
         chromium() as browser,
     ):
         found = Theatre(run, browser, source, disk)

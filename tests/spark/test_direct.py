@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from py4j.protocol import Py4JError
 from daybreak.spark.catalyst import Catalyst
 from daybreak.spark.direct import Direct, Projection
 from daybreak.spark.generator import KINDS, stations
+from daybreak.spark.inmemory import MemoryFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +97,24 @@ def test_an_expression_that_fails_is_left_to_the_regular_job(
     projection = compiled(direct, session, "SELECT 100 / (wind - wind) AS x FROM readings")
     assert projection is not None
     assert direct.apply(projection, READINGS) is None
+
+
+def test_memory_that_is_full_is_left_to_the_regular_job(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.spark.direct.MemoryFolder", lambda: MemoryFolder(tmp_path))
+    direct = make(session)
+    projection = compiled(direct, session, EVALUATED[0])
+    assert projection is not None
+    (folder,) = tmp_path.glob("daybreak-*")
+    (folder / "in").symlink_to("/dev/full")
+    assert direct.apply(projection, READINGS) is None
+    (folder / "in").unlink()
+    (folder / "out").symlink_to("/dev/full")
+    assert direct.apply(projection, READINGS) is None
+    (folder / "out").unlink()
+    assert direct.apply(projection, READINGS) is not None
+    direct.close()
 
 
 def test_a_spark_that_lacks_a_piece_is_no_error(

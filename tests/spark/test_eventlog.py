@@ -68,7 +68,9 @@ def started(spark: SparkSession, folder: Path, well: list[bool]) -> Run:
         return readings
 
     app.limits = replace(app.limits, retries=1, retry_s=0.05, admit_load=1e-6)
-    return app.run("fcfs", run_dir=folder, shedding=SheddingParams(window_s=0.3))
+    return app.run(
+        "fcfs", run_dir=folder, shedding=SheddingParams(window_s=0.3), on_failure="report"
+    )
 
 
 def test_a_run_tells_what_happened_to_it(

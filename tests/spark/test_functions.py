@@ -105,7 +105,9 @@ def test_functions_run_as_the_queries_they_are(spark: SparkSession, tmp_path: Pa
         calls.append(1)
         return b.filter(f"v > {len(calls)}").select("v")
 
-    with app.run("round-robin", run_dir=tmp_path / "run", limits=Limits(retries=0)) as run:
+    with app.run(
+        "round-robin", run_dir=tmp_path / "run", limits=Limits(retries=0), on_failure="report"
+    ) as run:
         feed(run, log.segments())
         run.drain(flush=True)
         found = {name: bag(run.rows(name)) for name in ("counts", "arrow", "python", "fickle")}

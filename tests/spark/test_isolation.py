@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import pytest
 from benchmarks.soaking.nonsense import records
 from pyspark.sql.types import IntegerType
 
-from daybreak.model import Arrivals
+from daybreak.model import Arrivals, ConfigError, QueryFailed
 from daybreak.model.limits import Limits
 from daybreak.runtime.control import call
 from daybreak.runtime.report import RunReport
@@ -41,8 +42,7 @@ def declare(spark: SparkSession, rows: int = 100, folder: Path | None = None) ->
 
 
 def readings(run: Run, query: str) -> list[int]:
-    table = run.rows(query)
-    return [] if table is None else sorted(table["reading"].to_pylist())
+    return sorted(run.rows(query)["reading"].to_pylist())
 
 
 def stands(run: Run, query: str) -> dict[str, Any]:
@@ -91,6 +91,39 @@ def test_a_poisoned_record_is_narrowed_down_and_can_be_stepped_over(
         assert stands(run, "poisoned")["lost"] == {"skipped": 1}
     assert run.report().manifest["lost"] == {"poisoned": {"skipped": 1}}
     assert not run.failures
+
+
+def test_a_parked_query_is_a_warning_and_an_error_at_the_end_of_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Spark's own message, and an empty table for what it has given."""
+    monkeypatch.chdir(tmp_path)
+    app = declare(spark)
+    at = "timestamp_micros(reading)"
+    app.query("pattern", sql=f"SELECT date_format({at}, 'YYYY-MM-DD') AS day FROM readings")
+    with (  # noqa: PT012  # what is raised at the end of the block is the point
+        warnings.catch_warnings(record=True) as warned,
+        pytest.raises(
+            QueryFailed, match="query 'pattern' is parked: .*Fail to recognize"
+        ) as caught,
+        app.run("fcfs", limits=SOON) as run,
+    ):
+        warnings.simplefilter("always")
+        run.drain()
+        nothing = run.rows("pattern")
+        assert (nothing.num_rows, nothing.schema) == (0, pa.schema([("day", pa.string())]))
+    assert caught.value.failures == run.failures
+    assert "[INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION] " in str(
+        caught.value
+    )
+    assert [str(w.message).split(":")[0] for w in warned if w.category is RuntimeWarning] == [
+        "query 'pattern' is parked"
+    ]
+    assert readings(run, "well") == list(range(100))
+    assert run.rundir.root == tmp_path / "runs" / "isolation", "named after the application"
+    app.name = "another"
+    with pytest.raises(ConfigError, match="belongs to application 'isolation', not 'another'"):
+        app.run("fcfs", run_dir="runs/isolation")
 
 
 def test_a_sink_folder_that_refuses_parks_its_query_alone(
@@ -192,7 +225,7 @@ def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
         return readings.select("reading")
 
     limits = Limits(retries=0, job_timeout_s=4.0)
-    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, workers=2) as run:
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, on_failure="report") as run:
         run.drain()
         assert run.failures.keys() == {"slow", "hanging"}
         assert all("job_timeout = 4 s" in why for why in run.failures.values())

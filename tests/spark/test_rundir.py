@@ -158,7 +158,7 @@ def test_an_unknown_layout_is_refused_and_left_alone(tmp_path: Path, content: st
 
 def test_another_pipelines_directory_is_refused(tmp_path: Path) -> None:
     RunDirectory.open(tmp_path, "fires").close()
-    with pytest.raises(ConfigError, match="belongs to pipeline 'fires', not 'floods'"):
+    with pytest.raises(ConfigError, match="belongs to application 'fires', not 'floods'"):
         RunDirectory.open(tmp_path, "floods")
     RunDirectory.open(tmp_path, "fires").close()
 

@@ -34,12 +34,12 @@ def query(
     declared = Pipeline.read(pipeline)
     app = open_app(declared, None, master, driver_host)
     from daybreak.spark.adhoc import ad_hoc
-    from daybreak.spark.texts import plain
+    from daybreak.spark.texts import plain_rows
 
     prepared = app.check()
     folder = run_dir or Path("runs") / declared.name
     found = ad_hoc(prepared.spark, folder, prepared.schemas, sql)
-    shown = [{name: plain(cell) for name, cell in row.items()} for row in found.to_pylist()]
+    shown = list(plain_rows(found))
     if as_json:
         print_json(shown)
         return

@@ -140,9 +140,14 @@ def run(
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or _run_dir(declared)
     started = app.run(
-        policy, run_dir=folder, workers=workers, express=express,
-        reset=reset_query or (), forget=forget or (),
-    )  # fmt: skip
+        policy,
+        run_dir=folder,
+        workers=workers,
+        express=express,
+        reset=reset_query or (),
+        forget=forget or (),
+        on_failure="report",  # in the status, the event log, the summary and the exit code
+    )
     with started as running, ExitStack() as beside:
         if dashboard:
             say = teller("dashboard") if only_json else say_plainly

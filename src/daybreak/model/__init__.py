@@ -1,7 +1,13 @@
 """What a user declares: streams, boxes, queries, networks, QoS graphs, classes, pipelines."""
 
 from daybreak.model.arrivals import Arrivals, Phase
-from daybreak.model.errors import ConfigError, DaybreakError, EngineBug
+from daybreak.model.errors import (
+    ConfigError,
+    ConfigErrors,
+    DaybreakError,
+    EngineBug,
+    QueryFailed,
+)
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream, chain
 from daybreak.model.overheads import OVERHEADS, Overheads
 from daybreak.model.pipeline import Pipeline
@@ -13,6 +19,7 @@ __all__ = [
     "Arrivals",
     "Box",
     "ConfigError",
+    "ConfigErrors",
     "DaybreakError",
     "EngineBug",
     "Network",
@@ -22,6 +29,7 @@ __all__ = [
     "QoSGraph",
     "Query",
     "QueryClass",
+    "QueryFailed",
     "Stream",
     "chain",
 ]

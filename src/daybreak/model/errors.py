@@ -1,12 +1,14 @@
-"""The two kinds of error Daybreak raises on purpose.
+"""The errors Daybreak raises on purpose.
 
 ``ConfigError`` is the user's to fix: it says where, what was found and what to do, and the
-command line prints it without a stack trace. ``EngineBug`` is ours: an invariant broke.
+command line prints it without a stack trace; ``ConfigErrors`` are several. ``QueryFailed`` ends a
+run with parked queries. ``EngineBug`` is ours: an invariant broke.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -22,6 +24,56 @@ class ConfigError(DaybreakError):
         self.finding = finding
         self.remedy = remedy
         super().__init__(f"{place}: {finding}; {remedy}")
+
+
+class ConfigErrors(ConfigError):
+    """All that is wrong with a declaration, in its order; the first one's place and finding."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.place, first.finding, first.remedy)
+        self.errors = tuple(errors)
+        self.args = ("\n".join(str(error) for error in errors),)
+
+
+class Findings:
+    """Gathers what is wrong, so that a user sees all of it at once."""
+
+    def __init__(self) -> None:
+        self._errors: list[ConfigError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def add(self, error: ConfigError) -> None:
+        found = error.errors if isinstance(error, ConfigErrors) else (error,)
+        known = {str(e) for e in self._errors}
+        self._errors += [e for e in found if str(e) not in known]
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """A ``ConfigError`` within ends the block and is kept."""
+        try:
+            yield
+        except ConfigError as error:
+            self.add(error)
+
+    def raise_any(self) -> None:
+        """Raises the one error that was found, or all of them."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise ConfigErrors(self._errors)
+
+
+class QueryFailed(DaybreakError):
+    """Queries were parked when a run ended; what waited for them is still in the log."""
+
+    def __init__(self, failures: Mapping[str, str]) -> None:
+        self.failures = dict(failures)
+        some = [f"query {name!r} is parked: {why}" for name, why in failures.items()]
+        remedy = 'correct it and start again, or run with on_failure="report"'
+        super().__init__("\n".join([*some, remedy]))
 
 
 class EngineBug(DaybreakError):

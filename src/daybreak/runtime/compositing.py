@@ -175,7 +175,7 @@ class Compositor:
         #: What jobs cost, by what their queries have in common.
         self._costs: dict[str | None, Costs] = {}
         self.trains = Trains()
-        #: Boxes that have to run by themselves: a group with them failed.
+        #: Boxes that have to run by themselves: they failed, or a group with them did.
         self.alone: set[int] = set()
         self._state = state
         self._kin_of = kin
@@ -195,6 +195,7 @@ class Compositor:
 
     def forget(self, box: int) -> None:
         """A box holds no query any more."""
+        self.alone.discard(box)
         for members in self._kin.values():
             if box in members:
                 members.remove(box)

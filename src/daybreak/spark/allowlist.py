@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from daybreak.spark.windows.flow import Flows, Misfit
+from daybreak.spark.windows.flow import Flows, Misfit, Unsupported
 from daybreak.spark.windows.times import Band, Grid
 
 
@@ -66,7 +66,9 @@ class Node:
     def aggregates(self) -> set[str]:
         """Class names of the aggregate functions among them."""
         found = _classes(list(self.fields.values()))
-        return {_short(name) for name in found if ".expressions.aggregate." in name}
+        known = {_short(name) for name in found if ".expressions.aggregate." in name}
+        # Functions written in Python, and a few of Spark's own, live in other packages.
+        return known | {_short(name) for name in _called(list(self.fields.values()))}
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,23 @@ _GENERATORS = frozenset(
 #: Aggregates that do not mind the order of rows; Spark calls all aggregates deterministic.
 _AGGREGATES = frozenset(
     {
-        "AggregateExpression", "Average", "BoolAnd", "BoolOr", "Count", "CountIf",
-        "HyperLogLogPlusPlus", "Max", "Min", "Percentile", "StddevPop", "StddevSamp", "Sum",
+        "AggregateExpression", "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BoolAnd", "BoolOr",
+        "Count", "CountIf", "HyperLogLogPlusPlus", "Max", "Median", "Min", "Percentile",
+        "PercentileCont", "PercentileDisc", "RegrCount", "StddevPop", "StddevSamp", "Sum",
         "VariancePop", "VarianceSamp",
     }
 )  # fmt: skip
+#: Those that do, some of them only where values tie.
+_ORDERED = frozenset(
+    {
+        "AnyValue", "ApproximatePercentile", "CollectList", "CollectSet", "First",
+        "HistogramNumeric", "Last", "ListAgg", "MaxBy", "MinBy", "Mode", "PythonUDAF",
+    }
+)  # fmt: skip
+_USE_AGGREGATES = (
+    "use count, sum, avg, min, max, median, percentile, variance, stddev, bool_and, bool_or, "
+    "bit_and, bit_or, bit_xor or approx_count_distinct"
+)
 
 #: Join types by the side the stream is on.
 _STREAM_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
@@ -125,7 +139,6 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
     "Tail": ("LIMIT", "filter by a condition on the row instead"),
     "Offset": ("OFFSET", "filter by a condition on the row instead"),
     "Sort": ("ORDER BY", "sort where the results are read"),
-    "Window": ("a window function (OVER ...)", "compute it where the results are read"),
     "Sample": ("TABLESAMPLE", "filter by a hash of a column, such as hash(id) % 10 = 0"),
     "ScriptTransformation": ("TRANSFORM ... USING", "use a Python UDF"),
     "UnionLoop": ("WITH RECURSIVE", "compute it once, as a static table"),
@@ -160,10 +173,7 @@ def shape_of(
     for subquery in subqueries:
         inner = rules.reads(subquery)
         if inner:
-            raise Refused(
-                f"has a subquery over stream {min(inner)!r}, and {_CUT}",
-                "use subqueries over static tables only",
-            )
+            raise _subquery(min(inner), [plan, *subqueries])
         rules.check(subquery)
     reads = rules.check(plan)
     if any(rules.gathers(node) for node in plan.walk()):
@@ -178,9 +188,26 @@ def shape_of(
     return Shape(reads, plain)
 
 
+def _subquery(stream: str, trees: list[Node]) -> Refused:
+    used = set().union(*(node.expressions() for tree in trees for node in tree.walk()))
+    if used & {"ScalarSubquery", "LateralSubquery"}:
+        return Refused(
+            f"has a subquery over stream {stream!r}, and {_CUT}",
+            "use subqueries over static tables only, or join over windows",
+        )
+    return Refused(
+        f"has IN or EXISTS with a subquery over stream {stream!r}, which is not supported",
+        "write it as a join over the same windows, FROM (SELECT *, window(at, '10 seconds') AS w "
+        f"FROM ...) x LEFT SEMI JOIN (SELECT *, window(at, '10 seconds') AS w FROM {stream}) y "
+        "ON x.w = y.w AND ...; LEFT ANTI JOIN for NOT EXISTS",
+    )
+
+
 def _windowed_shape(plan: Node, reads: frozenset[str], flows: Flows) -> Shape:
     try:
         flow = flows.of(plan)
+    except Unsupported as misfit:
+        raise Refused(*misfit.args) from None
     except Misfit as misfit:
         raise Refused(f"{misfit.args[0]}, and {_CUT}", misfit.args[1]) from None
     columns = enumerate(flows.outputs(plan))
@@ -244,7 +271,8 @@ class _Rules:
             _check_functions(node, is_static=is_static)
             return
         if is_static:
-            name = _REFUSALS.get(node.kind, (node.kind, ""))[0]
+            known = {**_REFUSALS, "Window": ("a window function (OVER ...)", "")}
+            name = known.get(node.kind, (node.kind, ""))[0]
             raise Refused(
                 f"has {name} over static tables, which need not give the same rows each time",
                 "compute it once, when the static table is made",
@@ -254,6 +282,13 @@ class _Rules:
     def _refuse(self, node: Node) -> None:
         if node.kind == "Sort" and not node.fields.get("global", True):
             raise Refused(f"has SORT BY, and {_CUT}", _REFUSALS["Sort"][1])
+        if node.kind == "Window":
+            raise Refused(
+                "has a window function (OVER ...), which is not supported over streams: rows that "
+                "tie in its ORDER BY are numbered in the order they are read",
+                "aggregate instead, such as max(v) ... GROUP BY window(at, '10 seconds'), k, and "
+                "join with that for the whole rows; or compute it where the results are read",
+            )
         if node.kind in _PARTITIONING:
             raise Refused(
                 "has DISTRIBUTE BY or a partitioning hint", "leave it out; Daybreak sizes the jobs"
@@ -290,7 +325,7 @@ def _check_functions(node: Node, *, is_static: bool) -> None:
     others = sorted(node.aggregates() - _AGGREGATES) if is_static else []
     if others:
         raise Refused(
-            f"has {others[0]} over static tables, which depends on the order of rows",
+            f"has aggregate {others[0]} over static tables, {_why_not(others[0])}",
             "compute it once, when the static table is made",
         )
     if node.kind == "Generate":
@@ -303,10 +338,13 @@ def _check_aggregates(node: Node) -> None:
     """Over a stream, too, only aggregates that do not mind the order of rows."""
     others = sorted(node.aggregates() - _AGGREGATES)
     if others:
-        raise Refused(
-            f"has aggregate {others[0]}, which depends on the order of rows",
-            "use count, sum, avg, min, max, bool_and, bool_or, percentile, variance or stddev",
-        )
+        raise Refused(f"has aggregate {others[0]}, {_why_not(others[0])}", _USE_AGGREGATES)
+
+
+def _why_not(aggregate: str) -> str:
+    if aggregate in _ORDERED:
+        return "whose result may depend on the order of rows"
+    return "which is not supported here"
 
 
 def _check_type(found: str, allowed: frozenset[str]) -> None:
@@ -338,6 +376,20 @@ def _classes(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _classes(inner)
+
+
+def _called(value: Any) -> Iterator[str]:
+    """Classes of the functions of aggregate expressions: in pre-order they come next."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _called(inner)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _called(inner)
+            name = inner.get("class") if isinstance(inner, dict) else None
+            if isinstance(name, str) and _short(name) == "AggregateExpression":
+                following = value[at + 1] if at + 1 < len(value) else {}
+                yield str(following.get("class", "unknown"))
 
 
 def _short(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getsource, signature
@@ -31,12 +32,21 @@ from daybreak.spark.generator import generator_schema
 from daybreak.spark.ingest import stream_schema
 from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
 from daybreak.spark.prepared import Prepared
-from daybreak.spark.run import Run
+from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
 from daybreak.spark.sinks import Callback
 from daybreak.spark.windows.check import event_times
 from daybreak.spark.windows.shared import Views
 from daybreak.spark.windows.times import duration_us
+
+
+def _script_name() -> str:
+    """Scripts of different names must not share a run directory; a console has none."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None:
+        return "daybreak"
+    path = Path(script)
+    return path.parent.name if path.stem == "__main__" else path.stem
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class App:
     spark: SparkSession
     #: What relative paths are relative to.
     folder: Path = field(default_factory=Path)
-    name: str = "daybreak"
+    #: Names the default run directory; left out: the name of the script.
+    name: str = field(default_factory=_script_name)
     limits: Limits = field(default_factory=Limits)
     #: Load shedding under overload; None: nothing is ever dropped.
     shedding: SheddingParams | None = None
@@ -79,8 +90,9 @@ class App:
     _policy: Callable[[], BasePolicy] | None = None
 
     @classmethod
-    def local(cls, name: str = "daybreak", cores: int | str = "*", **conf: str) -> App:
-        """An application on a local Spark of this process."""
+    def local(cls, name: str | None = None, cores: int | str = "*", **conf: str) -> App:
+        """An application on a local Spark of this process; ``name``: see ``App.name``."""
+        name = name or _script_name()
         return cls(local_session(name, cores=cores, extra_conf=conf), name=name)
 
     @classmethod
@@ -281,7 +293,7 @@ class App:
         self,
         policy: str | BasePolicy | None = None,
         *,
-        run_dir: Path | str = "runs/spark",
+        run_dir: Path | str | None = None,
         workers: int = 2,
         express: int = 0,
         seed: int = 1,
@@ -290,8 +302,13 @@ class App:
         rider_bound_s: float = 0.1,
         limits: Limits | None = None,
         shedding: SheddingParams | None = None,
+        on_failure: OnFailure = "raise",
     ) -> Run:
         """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
+
+        ``run_dir`` keeps state, checkpoints and the report; left out: ``runs/NAME``. A query that
+        is parked is a warning, and the end of the ``with`` block raises ``QueryFailed``;
+        ``on_failure="report"`` leaves it to you to look at ``run.failures``.
 
         ``workers`` threads submit jobs as the policy says, and ``express`` further ones those of
         the most important class, as soon as it has something to do.
@@ -304,7 +321,7 @@ class App:
         """
         return Run(
             self.check(policy),
-            Path(run_dir),
+            Path("runs") / self.name if run_dir is None else Path(run_dir),
             workers=workers,
             express=express,
             seed=seed,
@@ -313,6 +330,7 @@ class App:
             rider_bound_s=rider_bound_s,
             limits=limits or self.limits,
             shedding=shedding or self.shedding,
+            on_failure=on_failure,
         )
 
     def _chosen_policy(self, policy: str | BasePolicy | None) -> BasePolicy:

@@ -19,8 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
@@ -32,12 +37,13 @@ from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
 from daybreak.spark.functions import Function, Repeatable, called
 from daybreak.spark.lexer import moving_literal, without_semicolons
+from daybreak.spark.standing import said
 from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.windows.check import windowing_of
 from daybreak.spark.windows.pane_plans import Panes, panes_of
-from daybreak.spark.windows.parsed import with_anchors, without_join_windows
+from daybreak.spark.windows.parsed import window_fault, with_anchors, without_join_windows
 from daybreak.spark.windows.times import ANCHORS, Band, Windowing
 
 #: "filter": conditions and expressions over one stream, at most one row out per row in.
@@ -147,7 +153,7 @@ class Checker:
         text = without_semicolons(self._session, sql)
         with self._explaining(place):
             parsed = self._parsed(text)
-            frame = self._catalyst.frame(parsed, self._session)
+            frame = self._analysed(parsed)
             plan, shape, windowing = self._allowed(frame)
             literal = moving_literal(self._session, text)
             if literal:
@@ -208,8 +214,19 @@ class Checker:
             yield
         except Refused as refused:
             raise ConfigError(place, refused.finding, refused.remedy) from None
-        except (AnalysisException, ParseException) as error:
+        except (AnalysisException, ParseException, IllegalArgumentException) as error:
             raise self._explained(place, error) from None
+        except Py4JJavaError as error:  # not all of Spark's errors have a class in Python
+            raise ConfigError(place, f"is refused by Spark, {said(error)}", "correct it") from None
+
+    def _analysed(self, parsed: Plan) -> DataFrame:
+        try:
+            return self._catalyst.frame(parsed, self._session)
+        except (PySparkException, Py4JJavaError):
+            fault = window_fault(parsed)
+            if fault is None:
+                raise
+            raise Refused(*fault) from None
 
     def _parts(self, plan: Plan, stream: str, parsed: Plan) -> Parts | None:
         """The query taken apart, if it is of that kind."""
@@ -339,7 +356,11 @@ class Checker:
                 f"{where}unknown stream {named!r}",
                 suggestion(named, self._streams.values()),
             )
-        return ConfigError(place, f"its SQL is refused by Spark, {where}{message}", "correct it")
+        named = (error.getMessageParameters() or {}).get("objectName", "")
+        remedy = "correct it"
+        if named.startswith("`window`"):  # what it does not resolve is the call of window(...)
+            remedy += "; window(...) takes a TIMESTAMP and literal durations"
+        return ConfigError(place, f"its SQL is refused by Spark, {where}{message}", remedy)
 
 
 def check_sql(

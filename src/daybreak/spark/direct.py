@@ -12,13 +12,13 @@ the ordinary path runs instead and its verdict counts.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.spark.catalyst import Catalyst, Plan, ids, listed, positions
 from daybreak.spark.composite import typed
+from daybreak.spark.inmemory import MemoryFolder
 
 #: Where a job on two cores begins to be faster than one thread of the driver with ten queries; with
 #: a hundred that is at 128 000 rows already (benchmarks/without_a_job.py), but trains are cut below
@@ -59,16 +60,15 @@ class Direct:
         self._session = session
         self._catalyst = Catalyst(session)
         self._schemas = schemas
-        shared = Path("/dev/shm")  # noqa: S108  # memory, where there is such a folder
-        self._folder = Path(
-            tempfile.mkdtemp(prefix="daybreak-", dir=shared if shared.is_dir() else None)
-        )
+        self._folder: MemoryFolder | None = None
         self._jvm: _Jvm | None = None
         with suppress(TypeError, *_FAILURES):
+            self._folder = MemoryFolder()
             self._jvm = _Jvm(session)
 
     def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.close()
 
     def compile(self, over: Callable[[Plan], Plan], stream: str) -> Projection | None:
         """A plan over the one stream it reads; None if it is not for this way."""
@@ -100,8 +100,9 @@ class Direct:
     def apply(self, projection: Projection, table: pa.Table) -> pa.Table | None:
         """The projection of each row; None if it failed, for whatever reason."""
         assert self._jvm is not None
+        assert self._folder is not None
         try:
-            source, target = self._folder / "in", self._folder / "out"
+            source, target = self._folder.path / "in", self._folder.path / "out"
             _write(source, typed(table.select(projection.reads), projection.layout))
             self._jvm.apply(projection, source, target)
             found = list(_read(target))
@@ -137,11 +138,10 @@ class _Jvm:
         jvm = context._jvm
         self._unsafe = _module(jvm, "org.apache.spark.sql.catalyst.expressions.UnsafeProjection")
         self._new_list = jvm.java.util.ArrayList
-        compiler = jvm.org.codehaus.janino.ClassBodyEvaluator()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(_APPLIER)
-        make = compiler.getClazz().getDeclaredConstructor(_none(context, jvm.java.lang.Class))
-        self._applier = make.newInstance(_none(context, jvm.java.lang.Object))
+        with _compiling:
+            if context._gateway not in _appliers:
+                _appliers[context._gateway] = _compiled(context)
+            self._applier = _appliers[context._gateway]
 
     def projections(self, plan: Plan) -> tuple[list[int], Any] | None:
         """Compiles an optimised plan; also the ids of the columns it reads, in order.
@@ -201,6 +201,21 @@ public void apply(
     }
 }
 """
+
+
+#: One for each JVM. It keeps no state; and the gateway takes classes of one name for one class, so
+#: that a second one could not be called from the same thread.
+_appliers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_compiling = threading.Lock()
+
+
+def _compiled(context: Any) -> Any:
+    jvm = context._jvm
+    compiler = jvm.org.codehaus.janino.ClassBodyEvaluator()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(_APPLIER)
+    make = compiler.getClazz().getDeclaredConstructor(_none(context, jvm.java.lang.Class))
+    return make.newInstance(_none(context, jvm.java.lang.Object))
 
 
 def _module(jvm: Any, name: str) -> Any:

@@ -123,3 +123,18 @@ def file_name(name: str) -> str:
     """A stream's or query's name as one path component, different for different names."""
     quoted = quote(name, safe=" ")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+#: What a file name may take, less a job's number and the longest ending.
+LONGEST_NAME_BYTES = 200
+
+
+def refuse_long_name(name: str, place: str) -> None:
+    """``ConfigError`` if no file can be named after a stream or query."""
+    taken = len(file_name(name))
+    if taken > LONGEST_NAME_BYTES:
+        raise ConfigError(
+            place,
+            f"its name takes {taken} bytes in the names of files, more than {LONGEST_NAME_BYTES}",
+            "shorten it; letters other than a-z, digits and blanks take three bytes or more",
+        )

@@ -362,14 +362,14 @@ class SparkExecutor:
         for group, (ran_boxes, _) in reversed(jobs):
             for box in group.without(ran_boxes).boxes:
                 self._inboxes[box].put_back(group.taken)
-        for group, (ran_boxes, ran) in jobs:
+        for i, (group, (ran_boxes, ran)) in enumerate(jobs):
             if ran is not None:
                 shares = self._account(ran_boxes, group, ran, event.worker)
                 rides.extend(zip(ran_boxes[1:], shares[1:], strict=True))
-            for box in group.without(ran_boxes).boxes:
-                if box in self.riding:
-                    self.compositor.alone.add(box)  # until it has run by itself
-                    rides.append((box, 0))
+            left = group.without(ran_boxes).boxes
+            rides.extend((box, 0) for box in left if box in self.riding)
+            if i <= len(event.ran):
+                self.compositor.alone.update(_suspects(left, event.failure, bool(ran_boxes)))
         if event.failure is not None:
             failed = event.order.groups[len(event.ran)]
             self._failed(failed.boxes[0], event.failure, sum(w.tuples for w in failed.taken))
@@ -400,25 +400,26 @@ class SparkExecutor:
         """Books a job on its queries; returns what each of them cost."""
         names = [self.queries[b].name for b in boxes]
         shares = self.books.job(names, boxes, group, ran, self.compositor, worker)
-        if len(boxes) == 1:
-            self.compositor.alone.discard(boxes[0])
-        cost_ns = ran.work_ns + ran.commit_ns
+        cost_ns, tuples = ran.work_ns + ran.commit_ns, sum(w.tuples for w in group.taken)
         self._hooks.say(
             "job", "ended", level=logging.DEBUG, query=names[0], along=len(names) - 1,
-            tuples=sum(w.tuples for w in group.taken), rows=sum(ran.rows), seconds=cost_ns / 1e9,
+            tuples=tuples, rows=sum(ran.rows), seconds=cost_ns / 1e9,
         )  # fmt: skip
         for box, name in zip(boxes, names, strict=True):
             if name in ran.undelivered:
                 self.standings[box].behind = True
                 self._failed(box, ran.undelivered[name], 0)
             else:
-                self._succeeded(box)
+                self._succeeded(box, tuples)
+        # The bad record may be in the rest of the range: there it would fail all others again.
+        if len(boxes) == 1 and not self.standings[boxes[0]].doubtful:
+            self.compositor.alone.discard(boxes[0])
         return shares
 
-    def _succeeded(self, box: int) -> None:
+    def _succeeded(self, box: int, tuples: int = 0) -> None:
         if self.standings[box].failures:
             self._hooks.say("well-again", "works again", query=self.queries[box].name)
-        self.standings[box].succeeded()
+        self.standings[box].succeeded(tuples)
 
     def _failed(self, box: int, failure: Exception, taken: int) -> None:
         """A query that fails is tried again, then parked; what waits for it stays in the log."""
@@ -483,3 +484,16 @@ class SparkExecutor:
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
         self._threads.join()
+
+
+def _suspects(left: list[int], failure: Exception | None, asked_ran: bool) -> list[int]:
+    """Of the queries whose job did not end well, those that must run by themselves next.
+
+    What is compiled holds the whole group, so one bad query in it fails all others.
+    """
+    if asked_ran:  # by itself, and well: one of the others failed the group
+        return left
+    if failure is None or isinstance(failure, sqlite3.Error):
+        return []  # nothing failed, or our own log did
+    # A job that timed out was not repeated query by query; any of them may be the slow one.
+    return left if isinstance(failure, JobTimeout) else left[:1]

@@ -6,18 +6,20 @@ import json
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
 from daybreak.model.qos import QoSGraph
@@ -78,6 +80,8 @@ from daybreak.spark.windows.views import ViewSink
 from daybreak.version import __version__
 
 LIMITS = Limits()
+#: Whether a parked query is a warning, and an error at the end of the ``with`` block.
+OnFailure = Literal["raise", "report"]
 
 
 class Run:
@@ -96,6 +100,7 @@ class Run:
         rider_bound_s: float = 0.1,
         limits: Limits = LIMITS,
         shedding: SheddingParams | None = None,
+        on_failure: OnFailure = "raise",
     ) -> None:
         """``express`` workers come on top of the others, for the highest class alone.
 
@@ -103,9 +108,12 @@ class Run:
         declared and whose places are given up.
         ``rider_bound_s``: how much queries that run along may delay the one asked for.
         """
+        if on_failure not in get_args(OnFailure):
+            raise ConfigError("run", f"on_failure {on_failure!r}", 'give "raise" or "report"')
         if workers < 1 or express < 0:
             found = f"{workers} workers and {express} express ones"
             raise ConfigError("run", found, "give at least one worker, and 0 or more express ones")
+        self._on_failure = on_failure
         self.prepared = prepared
         # Refused before locking.
         self.sinks = prepared.sinks(run_dir, limits.job_timeout_s)
@@ -412,6 +420,10 @@ class Run:
         cls = None if index is None else network.classes[self.state.query_class[index]].name
         about = {"query": query, "class": cls, **fields}
         self.events.say(event, message, level=level, fields=about)
+        if event == "parked" and self._on_failure == "raise":
+            told = f"query {query!r} is parked: {fields.get('error')}; see run.failures"
+            with suppress(RuntimeWarning):  # where warnings are errors, the end of the run raises
+                warnings.warn(told, RuntimeWarning, stacklevel=2)
 
     def _say_start(self) -> None:
         self.say(
@@ -508,14 +520,15 @@ class Run:
     def elapsed_s(self) -> float:
         return (time.time_ns() - self.start_ns) / 1e9
 
-    def rows(self, query: str) -> pa.Table | None:
-        """What a query with a memory sink has given so far."""
+    def rows(self, query: str) -> pa.Table:
+        """What a query with a memory sink has given so far; without rows before the first."""
         sink = self.sinks.get(query)
         if sink is None:
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, self.sinks))
         if not isinstance(sink, MemorySink):
             raise ConfigError(f"query {query!r}", "has no memory sink", "read its sink instead")
-        return sink.table()
+        found = sink.table()
+        return self._runnable(query).schema.empty_table() if found is None else found
 
     def snapshot(self) -> Snapshot:
         """How it stands, with its last minutes."""
@@ -619,6 +632,8 @@ class Run:
         self.stop()
         if error is None and self._failure is not None:
             raise self._failure
+        if error is None and self.failures and self._on_failure == "raise":
+            raise QueryFailed(self.failures)
 
     def head(self) -> RunReport:
         """The report so far, without its series."""

@@ -140,8 +140,8 @@ def _describe(root: Path, pipeline: str, timezone: str | None) -> dict[str, Any]
     if found.get("pipeline") != pipeline:
         raise ConfigError(
             str(root),
-            f"belongs to pipeline {found.get('pipeline')!r}, not {pipeline!r}",
-            "choose another run directory",
+            f"belongs to application {found.get('pipeline')!r}, not {pipeline!r}",
+            "choose another run directory (run_dir, --run-dir), or rename the application",
         )
     recorded = found.get("timezone", timezone)
     if timezone is not None and recorded != timezone:

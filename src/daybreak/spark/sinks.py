@@ -36,10 +36,11 @@ from daybreak.spark.durable import (
     file_name,
     make_folder,
     move_durably,
+    refuse_long_name,
     write_durably,
 )
 from daybreak.spark.logrows import CommittedFile, StagedFile
-from daybreak.spark.texts import plain, write_csv, write_json_lines
+from daybreak.spark.texts import plain_rows, write_csv, write_json_lines
 
 #: Up to this size the log keeps a result's content until its file is durable.
 SMALL_BYTES = 2**18
@@ -272,7 +273,7 @@ class ConsoleSink(_CallingSink):
         self._show = show
 
     def _print(self, table: pa.Table, _key: str) -> None:
-        for row in table.slice(0, self._most).to_pylist():
+        for row in plain_rows(table.slice(0, self._most)):
             cells = " ".join(f"{name}={_shown(value)}" for name, value in row.items())
             self._show(f"{self.query}: {cells}")
         if table.num_rows > self._most:
@@ -280,7 +281,7 @@ class ConsoleSink(_CallingSink):
 
 
 def _shown(value: object) -> object:
-    return "null" if value is None else plain(value)
+    return "null" if value is None else value
 
 
 class MemorySink(_CallingSink):
@@ -354,6 +355,7 @@ class _SinkMaker:
         return ConfigError(self.place, f"sink: {finding}", remedy)
 
     def check(self) -> None:
+        refuse_long_name(self.query, self.place)
         known = _OPTIONS.get(self.spec.format)
         if known is None:
             raise self.error(

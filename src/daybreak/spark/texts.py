@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, BinaryIO
 
@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.types as kinds
 
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # arithmetic alone; a zone is added to the text
+_DAY_US = 86_400_000_000
+#: The calendar repeats itself every 400 years.
+_ERA_US = 146_097 * _DAY_US
+
 
 def write_json_lines(table: pa.Table, file: BinaryIO) -> None:
     """One object a line, every column in it, null where there is none."""
-    simple = [_is_simple(field.type) for field in table.schema]
-    columns = [
-        column.to_pylist() if easy else [plain(value) for value in _pylist(column)]
-        for column, easy in zip(table.columns, simple, strict=True)
-    ]
-    for values in zip(*columns, strict=True):
-        row = dict(zip(table.column_names, values, strict=True))
+    for row in plain_rows(table):
         file.write(f"{_json(row)}\n".encode())
 
 
@@ -37,17 +36,77 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool, delimiter: str) 
     pa_csv.write_csv(pa.table(texts, names=table.column_names), file, options)
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911  # one line a type
-    """A value in the words JSON has: instants and dates in ISO 8601, instants in UTC with Z.
+def plain_rows(table: pa.Table) -> Iterable[dict[str, Any]]:
+    """Rows with values in the words JSON has.
 
-    Decimals and floats JSON cannot hold become texts, bytes base64, intervals ISO 8601 seconds.
+    Instants and dates in ISO 8601, instants in UTC with Z; decimals and floats JSON cannot hold
+    become texts, bytes base64, intervals ISO 8601 seconds. A map's keys become texts.
     """
+    columns = [_plain_column(column) for column in table.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(table.column_names, values, strict=True))
+
+
+def _plain_column(column: pa.ChunkedArray) -> list[Any]:
+    return [value for chunk in column.chunks for value in _plain(chunk)]
+
+
+def _plain(array: pa.Array) -> list[Any]:
+    """The values of an array. Not by ``to_pylist``: Python has no instant beyond year 9999."""
+    kind = array.type
+    if _is_simple(kind):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    if kinds.is_timestamp(kind):
+        zone = "" if kind.tz is None else "Z"
+        numbers = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()
+        return [None if us is None else f"{_moment(us)}{zone}" for us in numbers]
+    if kinds.is_date32(kind):
+        days = array.cast(pa.int32()).to_pylist()
+        return [
+            None if day is None else _moment(day * _DAY_US)[: -len("T00:00:00")] for day in days
+        ]
+    if kinds.is_struct(kind):
+        return _plain_structs(array)
+    if kinds.is_map(kind):
+        keys, items = (_slots(array, below) for below in (array.keys, array.items))
+        return [
+            None if some is None else {_key(k): v for k, v in zip(some, held, strict=True)}
+            for some, held in zip(keys, items, strict=True)
+        ]
+    if kinds.is_list(kind) or kinds.is_large_list(kind):
+        return _slots(array, array.values)
+    return [_plain_value(value) for value in array.to_pylist()]
+
+
+def _plain_structs(array: pa.StructArray) -> list[Any]:
+    names = [field.name for field in array.type]
+    if len(set(names)) < len(names):
+        raise ValueError(f"a struct has two fields of one name, {', '.join(names)}")
+    below = [_plain(array.field(at)) for at in range(len(names))]
+    rows: Iterable[Any] = zip(*below, strict=True) if below else ((),) * len(array)
+    is_valid = array.is_valid().to_pylist()
+    return [
+        dict(zip(names, row, strict=True)) if valid else None
+        for valid, row in zip(is_valid, rows, strict=True)
+    ]
+
+
+def _slots(array: pa.ListArray | pa.MapArray, below: pa.Array) -> list[list[Any] | None]:
+    """The values below each entry of a list or map."""
+    ends = array.offsets.to_pylist()
+    values = _plain(below.slice(ends[0], ends[-1] - ends[0]))
+    is_valid = array.is_valid().to_pylist()
+    return [
+        values[begin - ends[0] : end - ends[0]] if valid else None
+        for valid, begin, end in zip(is_valid, ends[:-1], ends[1:], strict=True)
+    ]
+
+
+def _plain_value(value: Any) -> Any:
     match value:
         case float() if not math.isfinite(value):
             return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
-        case datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case datetime() | date() | time():
+        case date() | time():
             return value.isoformat()
         case timedelta():
             return f"PT{Decimal(value // timedelta(microseconds=1)).scaleb(-6).normalize():f}S"
@@ -55,20 +114,24 @@ def plain(value: Any) -> Any:  # noqa: PLR0911  # one line a type
             return f"{value:f}"
         case bytes():
             return base64.b64encode(value).decode()
-        case Mapping():
-            return {_key(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
         case _:
             return value
+
+
+def _moment(us: int) -> str:
+    """Microseconds since 1970 in ISO 8601, whose years beyond four digits have a sign."""
+    eras, rest = divmod(us, _ERA_US)
+    at = _EPOCH + timedelta(microseconds=rest)
+    year = at.year + 400 * eras
+    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
+    return f"{shown}{at.isoformat()[4:]}"
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _key(key: Any) -> str:
-    shown = plain(key)
+def _key(shown: Any) -> str:
     return shown if isinstance(shown, str) else _json(shown)
 
 
@@ -83,11 +146,7 @@ def _is_simple(kind: pa.DataType) -> bool:
     )
 
 
-def _pylist(column: pa.ChunkedArray) -> list[Any]:
-    return column.to_pylist(maps_as_pydicts="lossy")  # type: ignore[no-any-return]
-
-
 def _text_column(column: pa.ChunkedArray) -> pa.Array:
-    shown = (plain(value) for value in _pylist(column))
+    shown = _plain_column(column)
     texts = [v if v is None or isinstance(v, str) else _json(v) for v in shown]
     return pa.array(texts, pa.string())

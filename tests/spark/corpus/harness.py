@@ -160,7 +160,9 @@ class Results:
 def run_together(prepared: Prepared, folder: Path) -> Results:
     """Composited wherever possible, results kept in memory."""
     policy = make_policy_with("stride", train=45)
-    with Run(replace(prepared, policy=policy), folder / "run", rider_bound_s=10.0) as run:
+    with Run(
+        replace(prepared, policy=policy), folder / "run", rider_bound_s=10.0, on_failure="report"
+    ) as run:
         run.drain(flush=True)
         rows = {name: run.rows(name) for name in prepared.specs}
     return Results(rows, run.failures, _most_together(folder))
@@ -175,7 +177,7 @@ def run_alone(prepared: Prepared, folder: Path) -> Results:
         for name, spec in prepared.specs.items()
     }
     prepared = replace(prepared, policy=policy, specs=specs)
-    with Run(prepared, folder / "run", rider_bound_s=0.0) as run:
+    with Run(prepared, folder / "run", rider_bound_s=0.0, on_failure="report") as run:
         run.drain(flush=True)
     found = {}
     for name, files in folders.items():

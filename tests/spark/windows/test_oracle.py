@@ -46,6 +46,13 @@ WINDOWS = {
     "except": "SELECT window(at, '10 seconds').end AS e, v FROM a EXCEPT "
     "SELECT window(at, '10 seconds').end AS e, v FROM b",
     "distinct": "SELECT DISTINCT window(at, '10 seconds') AS w, k FROM a",
+    "exact": "SELECT window.end AS e, median(v) AS m, percentile_cont(0.3) WITHIN GROUP "
+    "(ORDER BY v) AS c, percentile_disc(0.7) WITHIN GROUP (ORDER BY v DESC) AS d, bit_and(v) AS x, "
+    "bit_or(v) AS y, bit_xor(v) AS z, regr_count(v, k) AS r FROM a "
+    "GROUP BY window(at, '10 seconds')",
+    "top": "SELECT x.n, x.k FROM (SELECT *, window(at, '10 seconds') AS w FROM a) x JOIN "
+    "(SELECT window(at, '10 seconds') AS w, k, max(v) AS m FROM a "
+    "GROUP BY window(at, '10 seconds'), k) y ON x.w = y.w AND x.k = y.k AND x.v = y.m",
 }
 #: Spark itself has no window(...) in a join's condition.
 ORACLE = {

@@ -12,6 +12,7 @@ from daybreak.model import ConfigError
 from daybreak.spark.windows.clock import EventClock
 from daybreak.spark.windows.inbox import Tick, WindowInbox
 from daybreak.spark.windows.pane_plans import width_us
+from daybreak.spark.windows.parsed import duration_fault
 from daybreak.spark.windows.times import (
     NEVER,
     US_PER_S,
@@ -115,3 +116,33 @@ def test_a_band_closes_when_the_last_possible_partner_has_passed() -> None:
     assert over.bound({"a": 90, "b": 103}) == 90
     assert over.needed_from("b", 98) == 96
     assert over.needed_from("a", 98) == 98
+
+
+@pytest.mark.parametrize(
+    ("texts", "finding"),
+    [
+        (["1 month"], "length of '1 month'; months differ in length"),
+        (["1 day", "INTERVAL 2 YEARS"], "slide of 'INTERVAL 2 YEARS'"),
+        (["10 seconds", "5 seconds", "1 month"], "start time of '1 month'"),
+        (["0 seconds"], "length of '0 seconds'"),
+        (["-10 seconds"], "length of '-10 seconds'"),
+        (["10 seconds", "0 seconds"], "slide of '0 seconds'"),
+        (["10 seconds", "-5 seconds"], "slide of '-5 seconds'"),
+        (["10 seconds", "20 seconds"], "slides by '20 seconds', more than its length"),
+        (["10 seconds", "5 seconds", "7 seconds"], "start time of '7 seconds', a slide or more"),
+        (["10 seconds", "5 seconds", "-5 seconds"], "start time of '-5 seconds', a slide or more"),
+    ],
+)
+def test_durations_that_make_no_windows_are_named(texts: list[str], finding: str) -> None:
+    fault = duration_fault(texts)
+    assert fault is not None
+    assert finding in fault[0]
+    assert fault[1]
+
+
+def test_durations_that_make_windows_have_no_fault() -> None:
+    for texts in (
+        [], ["10 seconds"], ["interval 10 seconds"], ["10000000"], ["nonsense"],
+        ["10 seconds", "10 seconds"], ["10 seconds", "3 seconds", "-2 seconds"],
+    ):  # fmt: skip
+        assert duration_fault(texts) is None

@@ -52,6 +52,10 @@ class Misfit(Exception):
     """An operator that would bring rows of different windows together: what, and the remedy."""
 
 
+class Unsupported(Misfit):
+    """An operator that keeps to windows, but that nothing here can run."""
+
+
 class Flows:
     """Follows rows through one statement."""
 
@@ -284,6 +288,12 @@ class Flows:
             band = self._band(one, other, more, kind)
             if band is not None:
                 return Flow({}, {}, band, gathers=True)
+            if kind == "FullOuter" and self._band(one, other, more, "Inner") is not None:
+                raise Unsupported(
+                    "has a FULL OUTER JOIN by a band of times, which is not supported",
+                    "join over windows, x.w = y.w, or make it two queries: a LEFT JOIN, and an "
+                    "ANTI JOIN from the other side",
+                )
         names = min(self._reads(left)), min(self._reads(right))
         same = names[0] == names[1]
         sides = f"{names[0]!r} with itself" if same else f"{names[0]!r} and {names[1]!r}"

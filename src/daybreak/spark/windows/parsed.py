@@ -9,6 +9,8 @@ user wrote it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from daybreak.model.errors import ConfigError
@@ -66,6 +68,70 @@ def _tumbling(call: Expr) -> tuple[Expr, int]:
         return time, duration_us(str(length.value()), "", "window")
     except ConfigError:
         raise _NotSimple from None
+
+
+def window_fault(parsed: Plan) -> tuple[str, str] | None:
+    """What is wrong with the durations of a ``window(...)``, and the remedy.
+
+    Spark raises an exception of its own for a month, and for the others it reports that
+    ``window.end`` cannot be resolved. Look here when a query is refused.
+    """
+    for call in _window_calls(parsed):
+        literals = [a for a in listed(call.arguments())[1:4] if kind(a) == "Literal"]
+        fault = duration_fault([str(literal.value()) for literal in literals])
+        if fault is not None:
+            return fault
+    return None
+
+
+def duration_fault(texts: Sequence[str]) -> tuple[str, str] | None:
+    """The same of length, slide and start time as they are written."""
+    found: list[int] = []
+    for name, text in zip(("length", "slide", "start time"), texts, strict=False):
+        if re.search(r"\b(?:month|year)s?\b", text, re.IGNORECASE):
+            remedy = "give weeks, days or less, such as '30 days'"
+            return f"has window(...) with a {name} of {text!r}; months differ in length", remedy
+        us = _signed_us(text)
+        if us is None:
+            return None  # Spark's own message names it
+        found.append(us)
+        if us <= 0 and name != "start time":
+            return f"has window(...) with a {name} of {text!r}", f"give a {name} above 0"
+    length, slide = [*found, *found[:1]][:2] if found else (0, 0)
+    if slide > length:
+        return (
+            f"has window(...) that slides by {texts[1]!r}, more than its length {texts[0]!r}",
+            "slide by at most the length: rows in the gaps would belong to no window",
+        )
+    if len(found) > 2 and abs(found[2]) >= slide:
+        finding = f"has window(...) with a start time of {texts[2]!r}, a slide or more"
+        return finding, "give a start time shorter than the slide"
+    return None
+
+
+def _signed_us(text: str) -> int | None:
+    plain = text.strip().lower().removeprefix("interval").strip()
+    sign = -1 if plain.startswith("-") else 1
+    plain = plain.removeprefix("-").strip()
+    if plain.isdecimal():  # a number of microseconds
+        return sign * int(plain)
+    try:
+        return sign * duration_us(plain, "", "window")
+    except ConfigError:
+        return None
+
+
+def _window_calls(parsed: Plan) -> Iterator[Expr]:
+    def below(expression: Expr) -> Iterator[Expr]:
+        is_call = kind(expression) == "UnresolvedFunction"
+        if is_call and expression.nameParts().last().lower() == "window":
+            yield expression
+        for child in listed(expression.children()):
+            yield from below(child)
+
+    for node in nodes(parsed):
+        for expression in listed(node.expressions()):
+            yield from below(expression)
 
 
 def with_anchors(

@@ -1,0 +1,163 @@
+"""A query that fails by itself leaves the compiled group: the others keep running as one job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from daybreak.model.limits import Limits
+from daybreak.model.network import Box, Network, Query, Stream
+from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.history import History
+from daybreak.runtime.inbox import Inbox, Waiting
+from daybreak.runtime.loop import Loop
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
+from daybreak.runtime.state import SystemState
+from daybreak.spark.books import Books
+from daybreak.spark.check import CheckedQuery
+from daybreak.spark.composite import Parts, Source
+from daybreak.spark.events import Hooks
+from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.jobs import JobRunner, Ran, Runnable
+from daybreak.spark.segments import Segment
+
+GOOD, SEGMENTS, ROWS = 20, 10, 10
+
+
+class Runner:
+    """In place of Spark: a job fails if what is compiled holds a query that fails."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[int, bool]] = []
+        self.fails: Callable[[str], bool] = lambda name: name == "bad"
+
+    def run(
+        self,
+        queries: Sequence[Runnable],
+        _taken: Sequence[Waiting],
+        cell: Sequence[Runnable],
+        commit: Callable[[], None],
+    ) -> Ran:
+        failed = any(self.fails(query.name) for query in cell)
+        self.jobs.append((len(queries), failed))
+        if failed:
+            raise ValueError("CAST_INVALID_INPUT")
+        commit()
+        now = time.time_ns()
+        return Ran((0,) * len(queries), 1000, 0, now, now, {}, (None,) * len(queries))
+
+    def close(self) -> None:
+        pass
+
+
+class World:
+    """An executor over one stream, with a class of filters of which one may be bad."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        network = Network(
+            streams=[Stream(name="s")],
+            boxes=[Box(name=n, inputs=("s",), kind="filter") for n in names],
+            queries=[Query(name=n, output=n) for n in names],
+        )
+        state = SystemState(network, 1, rides=True)
+        start = time.time_ns()
+        books = Books(state, Monitor(network), Recorder(), History(state, start), start)
+        schema = StructType([StructField("n", LongType())])
+        parts = Parts(Source("s", (), ()), None, ())
+        queries = [
+            Runnable(CheckedQuery(n, ("s",), schema, "filter", parts=parts), cast(Any, None))
+            for n in names
+        ]
+        self.runner = Runner()
+        self.names = list(names)
+        hooks = Hooks(
+            lambda _tag: cast(JobRunner, self.runner),
+            lambda _tag: None,
+            lambda _loop: None,
+            lambda _given, _why: None,
+            lambda _boxes, _loop: None,
+        )
+        self.executor = SparkExecutor(
+            state, books, queries, {n: Inbox() for n in names}, {"s": 0}, hooks,
+            Limits(retries=2, retry_s=0.001), 10.0,
+        )  # fmt: skip
+        self.loop = Loop(state, make_policy_with("fcfs"), self.executor, 1)
+        self._thread = threading.Thread(target=self.loop.run, daemon=True)
+
+    def __enter__(self) -> World:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.executor.stop()
+        self._thread.join()
+        self.executor.join()
+
+    def feed(self, seq: int) -> None:
+        """One segment, answered by all that are not parked."""
+        segment = Segment(
+            stream="s", seq=seq, checkpoint_id="c", batch_id=seq, offsets="[]", rows=ROWS, bytes=1,
+            arrival_ns=time.time_ns(), file="",
+        )  # fmt: skip
+        self.executor.on_segment(segment)
+        deadline = time.monotonic() + 30
+        while not self.executor.ask().result(timeout=30):
+            assert time.monotonic() < deadline, "it never became quiet"
+            time.sleep(0.002)
+
+    def resume(self, name: str) -> None:
+        box = self.names.index(name)
+        self.executor.ask(lambda loop: self.executor.resume(box, loop)).result(timeout=30)
+
+
+@pytest.mark.parametrize("at", [0, 7, GOOD], ids=["asked first", "in between", "last"])
+def test_a_parked_query_does_not_fail_the_jobs_of_its_class(at: int) -> None:
+    names = [f"good{i}" for i in range(GOOD)]
+    names.insert(at, "bad")
+    with World(names) as world:
+        for seq in range(SEGMENTS):
+            world.feed(seq)
+        jobs = world.runner.jobs
+        assert world.executor.failures.keys() == {"bad"}
+        assert all(n == SEGMENTS * ROWS for n in answered(world, names) if n is not None)
+        together = [n for n, failed in jobs if n > 1 and failed]
+        assert len(together) == 1, "once is enough to find out who it is"
+        assert len(jobs) <= 1 + (GOOD + 1) + 2 + SEGMENTS
+        assert jobs[-1] == (GOOD, False), "the others run as one job"
+        # Once it works again it is back.
+        world.runner.fails = lambda _name: False
+        world.resume("bad")
+        for seq in range(SEGMENTS, SEGMENTS + 2):
+            world.feed(seq)
+        assert world.runner.jobs[-1] == (GOOD + 1, False)
+
+
+def test_a_query_with_a_bad_record_stays_apart_until_it_is_past_it() -> None:
+    """It works on the first half of the range, which is no reason to let it fail the others."""
+    names = ["bad", *(f"good{i}" for i in range(5))]
+    with World(names) as world:
+        calls = [0]
+
+        def fails(name: str) -> bool:
+            calls[0] += name == "bad"
+            return name == "bad" and calls[0] in (1, 2, 4)  # together, alone, alone again
+
+        world.runner.fails = fails
+        world.feed(0)
+        world.feed(1)
+        assert not world.executor.failures
+        assert [n for n, failed in world.runner.jobs if n > 1 and failed] == [6]
+        world.feed(2)
+        assert world.runner.jobs[-1] == (6, False)
+
+
+def answered(world: World, names: Sequence[str]) -> list[int | None]:
+    """Tuples each query has answered; None of the bad one."""
+    tuples = world.loop.state.tuples_in
+    return [None if name == "bad" else tuples[b] for b, name in enumerate(names)]
