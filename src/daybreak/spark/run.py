@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,20 +31,19 @@ from daybreak.runtime.control import ControlServer
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.eventlog import EventLog
 from daybreak.runtime.history import History
-from daybreak.runtime.inbox import Inbox
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.runtime.state import SystemState
+from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books
 from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_json
-from daybreak.spark.durable import file_name, rows_kept
 from daybreak.spark.events import Hooks
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
@@ -52,9 +51,8 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.logrows import Declaration
 from daybreak.spark.logspace import Room
-from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint, unstarted
+from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
@@ -66,14 +64,11 @@ from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
 from daybreak.spark.standing import said
 from daybreak.spark.undeclared import (
-    Undeclared,
     announce_forgotten,
     refuse_unknown,
-    time_left_ns,
 )
-from daybreak.spark.windows.inbox import Tick, replayed
+from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.keeper import TimeKeeper
-from daybreak.spark.windows.panes import kept_schema
 from daybreak.spark.windows.partials import Partials
 from daybreak.spark.windows.views import FORMAT as VIEW
 from daybreak.spark.windows.views import ViewSink
@@ -131,8 +126,6 @@ class Run:
         #: Whether the executor hears of segments; before, its inboxes are filled from the store.
         self._tells = False
         self.policy = prepared.policy
-        #: Queries of earlier starts whose places this start has given up, and why.
-        self.forgotten: dict[str, str] = {}
         self.operations = Operations(self)
         try:
             self._open(workers, express, seed, reset, forget, rider_bound_s)
@@ -166,14 +159,12 @@ class Run:
         views = [sink for sink in self.sinks.values() if isinstance(sink, ViewSink)]
         for view in views:
             view.bind(self.store, self._on_segment, self._on_tick)
-        self._refuse(reset)
+        start = Acceptance(prepared, self.log, self.store, self.rundir.root / "late", reset)
+        start.refuse()
         # Up to here nothing has changed: a start that is refused costs nothing.
         self.recovered = recover(self.log, self.sinks)
-        self._accept(reset, forget)
-        progress = self.log.progress()
-        for view in views:
-            if view.query in progress:
-                view.closed(progress[view.query].closed_us, time.time_ns())
+        self.undeclared, self.forgotten = start.accept(forget, self.limits, self.say)
+        self._advance(views)
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
         self.state = SystemState(network, workers, express=express, rides=True)
@@ -190,7 +181,7 @@ class Run:
             self.state,
             books,
             [self._runnable(b.name) for b in network.boxes],
-            self._inboxes(),
+            start.inboxes(),
             {s: self.store.end(s).seq for s in prepared.streams},
             Hooks(
                 self._new_runner,
@@ -223,6 +214,13 @@ class Run:
         self._stop_threads += [keeper.stop for keeper in self._keepers]
         self.control = ControlServer(self.rundir.root, partial(handle, self))
         self._stop_threads.append(self.control.close)
+
+    def _advance(self, views: Sequence[ViewSink]) -> None:
+        """The streams of views are as far as their queries."""
+        progress = self.log.progress()
+        for view in views:
+            if view.query in progress:
+                view.closed(progress[view.query].closed_us, time.time_ns())
 
     def _recall(self, forget: tuple[str, ...]) -> None:
         """Queries that were registered while an earlier run went on are there again."""
@@ -280,84 +278,9 @@ class Run:
             self.executor.standings[index[name]].state = "paused"
             self.executor.hold(index[name], self._loop)
 
-    def _refuse(self, reset: tuple[str, ...]) -> None:
-        """``ConfigError`` if this run directory cannot continue with these queries."""
-        for name in reset:
-            if name not in self.prepared.checked:
-                remedy = suggestion(name, self.prepared.checked)
-                raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
-        self.log.refuse_changed(self._declarations(), reset)
-        self._refuse_unreadable(reset)
-        for name, checked in self.prepared.checked.items():
-            if checked.windowing is not None:
-                rows_kept(self.rundir.root / "late" / file_name(name))
-
-    def _accept(self, reset: tuple[str, ...], forget: tuple[str, ...]) -> None:
-        """Gives queries their places, and decides which of those that were left out keep theirs."""
-        now_ns, keep = time.time_ns(), self.limits.keep_undeclared
-        left = time_left_ns(self.log, self.prepared.checked, self.limits.keep_undeclared_ns, now_ns)
-        expired = {name: f"not declared for {keep}" for name, ns in left.items() if ns <= 0}
-        self.forgotten = {**expired, **dict.fromkeys(forget, "--forget")}
-        cursors = self.log.cursors()
-        self.log.accept(self._declarations(), reset=reset, forget=self.forgotten, now_ns=now_ns)
-        self.undeclared = Undeclared(
-            self.log, self.store, self.say, self.prepared.streams,
-            {name: ns for name, ns in left.items() if name not in self.forgotten},
-            now_ns, time.monotonic_ns(),
-        )  # fmt: skip
-        self.undeclared.remove_passed(s for name, s in cursors if name in self.forgotten)
-
-    def _declarations(self) -> list[Declaration]:
-        prepared = self.prepared
-        return [
-            Declaration(
-                name,
-                prepared.fingerprints[name],
-                {stream: self.store.end(stream) for stream in checked.reads},
-                unstarted(checked),
-                prepared.specs[name].place,
-            )
-            for name, checked in prepared.checked.items()
-        ]
-
     def _runnable(self, name: str) -> Runnable:
         prepared = self.prepared
         return Runnable(prepared.checked[name], self.sinks[name], prepared.functions.get(name))
-
-    def _refuse_unreadable(self, reset: tuple[str, ...]) -> None:
-        """Nothing starts while a query needs rows that cannot be read as their stream is declared.
-
-        Their schema was another, and is not one that the present schema only widens.
-        """
-        continued = self.prepared.checked.keys() - set(reset)
-        for (query, stream), cursor in self.log.cursors().items():
-            why = self.store.unreadable(stream, cursor)
-            if why is not None and query in continued:
-                raise ConfigError(
-                    f"stream {stream!r}",
-                    f"its schema has changed and query {query!r} still needs rows of the old one: "
-                    f"{why}",
-                    "declare the old schema until they are read, or restart the query with "
-                    f"--reset-query {query}",
-                )
-        for name, checked in self.prepared.checked.items():
-            if checked.panes is not None and name in continued:
-                self.partials.tables(name, kept_schema(checked.panes))
-
-    def _inboxes(self) -> dict[str, Inbox]:
-        """With what was ingested before this start and not yet answered."""
-        cursors, progress = self.log.cursors(), self.log.progress()
-        found: dict[str, Inbox] = {}
-        for name, checked in self.prepared.checked.items():
-            starts = {stream: cursors[name, stream] for stream in checked.reads}
-            if checked.windowing is not None:
-                closed_us = progress[name].closed_us
-                found[name] = replayed(checked.windowing, self.store, starts, closed_us)
-            else:
-                found[name] = Inbox.of(
-                    item for s, start in starts.items() for item in self.store.waiting(s, start)
-                )
-        return found
 
     def start_sources(self) -> None:
         """Starts what fills the streams that are read and not yet filled."""
