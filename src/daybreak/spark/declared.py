@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
@@ -25,6 +26,19 @@ def as_json(spec: QuerySpec) -> dict[str, Any]:
         "sink": {"format": sink.format, "path": sink.path, "options": dict(sink.options)},
         "on_full": spec.on_full,
     }
+
+
+def from_text(name: str, text: str) -> QuerySpec:
+    """The declaration that the commit log keeps of a query."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"query {name!r}", "was registered, but its declaration cannot be read", "declare it"
+        )
+    return from_json(found)
 
 
 def from_json(data: Mapping[str, Any]) -> QuerySpec:

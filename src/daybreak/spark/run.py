@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -13,10 +12,9 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
@@ -43,7 +41,7 @@ from daybreak.spark.books import Books
 from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
-from daybreak.spark.declared import MEMORY, from_json
+from daybreak.spark.declared import MEMORY, from_text
 from daybreak.spark.events import Hooks
 from daybreak.spark.executor import SparkExecutor
 from daybreak.spark.generator import FORMAT as GENERATOR
@@ -57,6 +55,7 @@ from daybreak.spark.prepared import Prepared
 from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
+from daybreak.spark.session import jvm_pid
 from daybreak.spark.settle import Settler
 from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import MemorySink
@@ -144,7 +143,7 @@ class Run:
         forget: tuple[str, ...],
         rider_bound_s: float,
     ) -> None:
-        self.rundir.name_jvm(_jvm_pid(self.prepared.spark))
+        self.rundir.name_jvm(jvm_pid(self.prepared.spark))
         for stream in self.prepared.streams:
             self.dead.count(stream)  # refused now, if they cannot be read, rather than at the end
         self.log = CommitLog(self.rundir.state_db)
@@ -228,7 +227,7 @@ class Run:
             if name in self.prepared.checked or name in forget:
                 continue  # the pipeline declares it by now, or nobody wants it any more
             try:
-                spec = from_json(_read_declaration(name, text))
+                spec = from_text(name, text)
                 runnable = self.operations.prepare(spec)
             except ConfigError as error:
                 remedy = f"{error.remedy}; it was registered at run time: --forget {name} drops it"
@@ -588,20 +587,3 @@ class Run:
             "record_parts_dropped": self.house.parts.dropped,
             "dead_letters": {s: n for s in self.prepared.streams if (n := self.dead.count(s))},
         }
-
-
-def _read_declaration(name: str, text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ConfigError(
-            f"query {name!r}", "was registered, but its declaration cannot be read", "declare it"
-        )
-    return found
-
-
-def _jvm_pid(spark: SparkSession) -> int:
-    handle = getattr(spark.sparkContext._jvm, "java.lang.ProcessHandle")
-    return int(handle.current().pid())

@@ -183,3 +183,9 @@ def _remedy() -> str:
         commands.reverse()
     advice = "install it, " + "; ".join(commands)
     return f"{advice}; or let JAVA_HOME point to one" if _java_home() else advice
+
+
+def jvm_pid(spark: SparkSession) -> int:
+    """The process of the driver's JVM."""
+    handle = getattr(spark.sparkContext._jvm, "java.lang.ProcessHandle")
+    return int(handle.current().pid())
