@@ -21,7 +21,7 @@ from daybreak.cli.dashboard import (
 )
 from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, ConfigErrors, Findings
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy, make_policy_with
@@ -50,13 +50,19 @@ def check(
     master: Master = "local[*]",
     as_json: AsJson = False,
 ) -> None:
-    """Validates a pipeline and shows what would run; starts nothing.
+    """Validates a pipeline and shows what would run, or all that is wrong; starts nothing.
 
     Example: daybreak check examples/wildfire.toml
     """
-    app = open_app(Pipeline.read(pipeline), policy, master)
-    prepared = app.check(policy)
-    prepared.sinks(Path("staging"))
+    try:
+        prepared = _checked(pipeline, policy, master)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        errors = error.errors if isinstance(error, ConfigErrors) else (error,)
+        parts = ("place", "finding", "remedy")
+        print_json({"errors": [{part: getattr(e, part) for part in parts} for e in errors]})
+        raise typer.Exit(2) from None
     if as_json:
         print_json(_as_json(prepared))
         return
@@ -72,8 +78,15 @@ def check(
     console().print(table(rows))
     console().print(
         f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
-        f"policy {prepared.policy.name}: nothing is wrong with it, nothing was started"
+        f"policy {prepared.policy.name}: valid; nothing was started"
     )
+
+
+def _checked(pipeline: Path, policy: str | None, master: str) -> Prepared:
+    """Spark starts once, whatever is wrong: a user sees all findings together."""
+    findings = Findings()
+    declared = Pipeline.read(pipeline, findings)
+    return open_app(declared, policy, master, findings).check(policy, findings)
 
 
 def run(
@@ -199,8 +212,27 @@ def _draining(running: Run) -> Future[None]:
     return outcome
 
 
-def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
-    """The application on a Spark of its own; what needs no Spark is checked before it starts."""
+def open_app(
+    pipeline: Pipeline, policy: str | None, master: str, findings: Findings | None = None
+) -> App:
+    """The application on a Spark of its own.
+
+    What needs no Spark is refused before it starts, unless ``findings`` are gathered.
+    """
+    if findings is None:
+        _refuse_early(pipeline, policy)
+    if find_spec("pyspark") is None:
+        raise ConfigError("daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'")
+    from daybreak.spark.app import App
+    from daybreak.spark.session import local_session
+
+    cores = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else "*"
+    conf = {} if master.startswith("local") else {"spark.master": master}
+    spark = local_session(pipeline.name, cores=cores, extra_conf=conf)
+    return App.from_pipeline(pipeline, spark, findings)
+
+
+def _refuse_early(pipeline: Pipeline, policy: str | None) -> None:
     if policy is not None:
         make_policy_with(policy)
     else:
@@ -210,14 +242,6 @@ def open_app(pipeline: Pipeline, policy: str | None, master: str) -> App:
             raise ConfigError(
                 query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
             )
-    if find_spec("pyspark") is None:
-        raise ConfigError("daybreak", "PySpark is not installed", "pip install 'daybreak[spark]'")
-    from daybreak.spark.app import App
-    from daybreak.spark.session import local_session
-
-    cores = master.removeprefix("local[").removesuffix("]") if master.startswith("local") else "*"
-    conf = {} if master.startswith("local") else {"spark.master": master}
-    return App.from_pipeline(pipeline, local_session(pipeline.name, cores=cores, extra_conf=conf))
 
 
 def _some(names: list[str], most: int = 2) -> str:

@@ -106,7 +106,7 @@ def _java_causes(failure: BaseException) -> list[tuple[str, str]]:
 
 def _one_line(text: str) -> str:
     if _TRACEBACK in text:  # of Python code in a worker: its last line says what happened
-        lines = _APPENDIX.split(text.split(_TRACEBACK)[-1])[0].strip().splitlines()
+        lines = _APPENDIX.split(text.rsplit(_TRACEBACK, maxsplit=1)[-1])[0].strip().splitlines()
         raised = [line for line in lines if line[:1].strip()]
         return _cut(raised[-1] if raised else text)
     lost = _LOST_TASK.search(text)
