@@ -90,13 +90,15 @@ def test_a_subquery_over_a_stream_names_what_to_write_instead() -> None:
     over = [plan(operator("Project"), *view("r"))]
     for kind in ("Exists", "ListQuery"):
         outer = plan(operator("Filter", condition=exists(kind)), *view("r"))
-        with pytest.raises(Refused, match="IN or EXISTS with a subquery over .*supported") as found:
+        with pytest.raises(
+            Refused, match=r"IN or EXISTS with a subquery over .*supported"
+        ) as found:
             shape_of(outer, over, {"r": "R"})
         assert "LEFT SEMI JOIN" in found.value.remedy
         assert "LEFT ANTI JOIN" in found.value.remedy
         assert "batched" not in found.value.finding
     outer = plan(operator("Filter", condition=exists("ScalarSubquery")), *view("r"))
-    with pytest.raises(Refused, match="subquery over stream 'R', and .*batched"):
+    with pytest.raises(Refused, match=r"subquery over stream 'R', and .*batched"):
         shape_of(outer, over, {"r": "R"})
 
 
@@ -104,7 +106,7 @@ def test_a_window_function_is_refused_for_its_ties() -> None:
     with pytest.raises(Refused, match="not supported over streams: rows that tie") as found:
         shape(operator("Window"), *view("r"))
     assert "GROUP BY window" in found.value.remedy
-    with pytest.raises(Refused, match="window function .* over static tables"):
+    with pytest.raises(Refused, match=r"window function .* over static tables"):
         shape(operator("Join", 2, joinType={"object": "x.Inner$"}), *view("r"),
               operator("Window"), *view("other"))  # fmt: skip
 

@@ -104,7 +104,7 @@ def test_a_parked_query_is_a_warning_and_an_error_at_the_end_of_the_run(
     with (  # noqa: PT012  # what is raised at the end of the block is the point
         warnings.catch_warnings(record=True) as warned,
         pytest.raises(
-            QueryFailed, match="query 'pattern' is parked: .*Fail to recognize"
+            QueryFailed, match=r"query 'pattern' is parked: .*Fail to recognize"
         ) as caught,
         app.run("fcfs", limits=SOON) as run,
     ):

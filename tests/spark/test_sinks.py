@@ -509,7 +509,7 @@ def test_a_name_that_no_file_can_have_is_refused_when_it_is_declared(
     tmp_path: Path, name: str
 ) -> None:
     spec = SinkSpec(format="parquet", path="out")
-    with pytest.raises(ConfigError, match="its name takes 20[14] bytes .* more than 200; shorten"):
+    with pytest.raises(ConfigError, match=r"its name takes 20[14] bytes .* more than 200; shorten"):
         make_sink(name, spec, tmp_path, tmp_path / "staging")
 
 

@@ -54,9 +54,7 @@ PATTERN = (
                 "Exception thrown in awaitResult: ",
                 JavaError("SparkUpgradeException", PATTERN, WEEK),
             ),
-            "SparkUpgradeException: [INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_"
-            "RECOGNITION] You may get a different result due to the upgrading to Spark >= 3.0: "
-            "Fail to recognize 'YYYY-MM-DD' pattern in the DateTimeFormatter. 1) You can set ...",
+            f"SparkUpgradeException: {' '.join(PATTERN.split()).removesuffix(' SQLSTATE: 42K0B')}",
         ),
         (
             JavaError(

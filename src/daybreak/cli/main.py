@@ -25,7 +25,7 @@ from daybreak.cli import (
     whatif,
 )
 from daybreak.cli.console import error_console
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, ConfigErrors
 from daybreak.runtime.eventlog import only_json
 from daybreak.version import __version__
 
@@ -80,11 +80,13 @@ def main() -> None:
     try:
         app()
     except ConfigError as error:
-        if only_json():
-            logging.getLogger("daybreak.command").error("%s", error)
-            sys.exit(2)
-        text = f"[bold red]error:[/] {_escaped(str(error))}"
-        error_console().print(text, highlight=False, soft_wrap=True)
+        errors = error.errors if isinstance(error, ConfigErrors) else (error,)
+        for found in errors:
+            if only_json():
+                logging.getLogger("daybreak.command").error("%s", found)
+            else:
+                line = f"[bold red]error:[/] {_escaped(str(found))}"
+                error_console().print(line, highlight=False, soft_wrap=True)
         sys.exit(2)
 
 

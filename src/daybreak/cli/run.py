@@ -21,7 +21,7 @@ from daybreak.cli.dashboard import (
 from daybreak.cli.logs import LogFormat, LogLevel, set_up, spark_as_events, teller
 from daybreak.cli.watch import Watch
 from daybreak.extras import need_pyspark
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, ConfigErrors, Findings
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy, make_policy_with
@@ -57,14 +57,19 @@ def check(
     driver_host: DriverHost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validates a pipeline and shows what would run; starts nothing.
+    """Validates a pipeline and shows what would run, or all that is wrong; starts nothing.
 
     Example: daybreak check pipeline.toml
     """
-    declared = Pipeline.read(pipeline)
-    app = open_app(declared, policy, master, driver_host)
-    prepared = app.check(policy)
-    prepared.sinks(_run_dir(declared))
+    try:
+        prepared = _checked(pipeline, policy, master, driver_host)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        errors = error.errors if isinstance(error, ConfigErrors) else (error,)
+        parts = ("place", "finding", "remedy")
+        print_json({"errors": [{part: getattr(e, part) for part in parts} for e in errors]})
+        raise typer.Exit(2) from None
     if as_json:
         print_json(_as_json(prepared))
         return
@@ -81,8 +86,17 @@ def check(
     console().print(
         f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
         f"policy {prepared.policy.name}, time zone {prepared.timezone}: "
-        "nothing is wrong with it, nothing was started"
+        "valid; nothing was started"
     )
+
+
+def _checked(pipeline: Path, policy: str | None, master: str, driver_host: str | None) -> Prepared:
+    """Spark starts once, whatever is wrong: a user sees all findings together."""
+    findings = Findings()
+    declared = Pipeline.read(pipeline, findings)
+    prepared = open_app(declared, policy, master, driver_host, findings).check(policy, findings)
+    prepared.sinks(_run_dir(declared))
+    return prepared
 
 
 def run(
@@ -221,9 +235,27 @@ def _draining(running: Run) -> Future[None]:
 
 
 def open_app(
-    pipeline: Pipeline, policy: str | None, master: str, driver_host: str | None = None
+    pipeline: Pipeline,
+    policy: str | None,
+    master: str,
+    driver_host: str | None = None,
+    findings: Findings | None = None,
 ) -> App:
-    """The application on a Spark of its own; what needs no Spark is checked before it starts."""
+    """The application on a Spark of its own.
+
+    What needs no Spark is refused before it starts, unless ``findings`` are gathered.
+    """
+    if findings is None:
+        _refuse_early(pipeline, policy)
+    need_pyspark("daybreak")
+    from daybreak.spark.app import App
+    from daybreak.spark.session import open_session
+
+    spark = open_session(pipeline.name, master, driver_host=driver_host)
+    return App.from_pipeline(pipeline, spark, findings)
+
+
+def _refuse_early(pipeline: Pipeline, policy: str | None) -> None:
     if policy is not None:
         make_policy_with(policy)
     else:
@@ -233,12 +265,6 @@ def open_app(
             raise ConfigError(
                 query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
             )
-    need_pyspark("daybreak")
-    from daybreak.spark.app import App
-    from daybreak.spark.session import open_session
-
-    spark = open_session(pipeline.name, master, driver_host=driver_host)
-    return App.from_pipeline(pipeline, spark)
 
 
 def _some(names: list[str], most: int = 2) -> str:

@@ -7,9 +7,12 @@ run with parked queries. ``EngineBug`` is ours: an invariant broke.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class DaybreakError(Exception):
@@ -57,6 +60,12 @@ class Findings:
             yield
         except ConfigError as error:
             self.add(error)
+
+    def tried(self, make: Callable[[], T], default: T) -> T:
+        """What ``make`` gives; ``default`` if it raises a ``ConfigError``, which is kept."""
+        with self.gathering():
+            return make()
+        return default
 
     def raise_any(self) -> None:
         """Raises the one error that was found, or all of them."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from daybreak.model.arrivals import Arrivals, Phase
-from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import (
     DEFAULT_CLASS,
@@ -62,76 +63,148 @@ class Pipeline:
     folder: Path = Path()
 
     @classmethod
-    def read(cls, path: Path) -> Pipeline:
-        return cls.load(Document.read(path), folder=path.parent)
+    def read(cls, path: Path, findings: Findings | None = None) -> Pipeline:
+        return cls.load(Document.read(path), folder=path.parent, findings=findings)
 
     @classmethod
     def parse(cls, text: str, name: str = "pipeline") -> Pipeline:
         return cls.load(Document.parse(text, name))
 
     @classmethod
-    def load(cls, document: Document, folder: Path = Path()) -> Pipeline:
+    def load(
+        cls, document: Document, folder: Path = Path(), findings: Findings | None = None
+    ) -> Pipeline:
+        """Raises all that is wrong; with ``findings``, leaves it there and gives what is left."""
+        found = Findings() if findings is None else findings
         root = document.table()
-        app = root.child("app") or Table(document, ("app",), {})
-        policy = app.get("policy", str) or DEFAULT_POLICY
-        name = app.get("name", str) or Path(document.name).stem
-        max_window = app.get("max_window", str)
-        timezone = _timezone(app)
-        app.done()
-        policy_table = root.child("policy") or Table(document, ("policy",), {})
-        classes = _classes(root)
-        streams = tuple(_stream(name, table) for name, table in root.children("streams"))
-        boxes = [_box(name, table) for name, table in root.children("boxes")]
-        views: list[ViewSpec] = []
-        readable = tuple(s.name for s in streams)
-        for view_name, table in root.children("views"):
-            view, box = _view(view_name, table, readable, folder)
-            readable = (*readable, view_name)
-            views.append(view)
-            boxes.append(box)
-        specs: list[QuerySpec] = []
-        queries: list[Query] = []
-        for query_name, table in root.children("queries"):
-            spec, query, own = _query(query_name, table, readable, folder)
-            specs.append(spec)
-            queries.append(query)
-            boxes.extend(own)
-        simulation_table = root.child("simulation") or Table(document, ("simulation",), {})
-        simulation = params_from(simulation_table, SimulationParams)
-        limits = _limits(root, document)
-        shedding_table = root.child("shedding")
-        shedding = (
-            params_from(shedding_table, SheddingParams) if shedding_table is not None else None
+        stem = Path(document.name).stem
+        name, policy, max_window, timezone = found.tried(
+            lambda: _app(root, document, stem), (stem, DEFAULT_POLICY, None, None)
         )
-        root.done()
-        if not queries:
-            raise root.error("declares no query", "add a [queries.NAME] table")
-        refuse_overlaps(specs, streams, folder)
-        try:
-            network = Network(
-                streams=[Stream(name=s.name, arrivals=s.arrivals) for s in streams],
-                boxes=boxes,
-                queries=queries,
-                classes=classes,
-            )
-        except ConfigError as error:
-            raise _placed(document, error) from error
-        return cls(
+        nothing = Table(document, ("policy",), {})
+        declared = _Declarations(root, folder, found)
+        limits = found.tried(lambda: _limits(root, document), Limits())
+        pipeline = cls(
             name=name,
             policy=policy,
-            policy_table=policy_table,
-            classes=classes,
-            streams=streams,
-            queries=tuple(specs),
-            simulation=simulation,
-            shedding=shedding,
-            network=network,
+            policy_table=found.tried(lambda: root.child("policy"), None) or nothing,
+            classes=declared.classes,
+            streams=tuple(declared.streams),
+            queries=tuple(declared.specs),
+            simulation=found.tried(lambda: _simulation(root, document), SimulationParams()),
+            shedding=found.tried(lambda: _shedding(root), None),
+            network=Network(streams=[], boxes=[], queries=[], classes=declared.classes),
             limits=limits,
-            views=tuple(views),
+            views=tuple(declared.views),
             max_window=max_window,
             timezone=timezone,
             folder=folder,
         )
+        with found.gathering():
+            root.done()
+        if not root.data.get("queries"):
+            found.add(root.error("declares no query", "add a [queries.NAME] table"))
+        if not found:  # of the rest of a pipeline it would report what follows from the above
+            with found.gathering():
+                pipeline = replace(pipeline, network=declared.network())
+        if findings is None:
+            found.raise_any()
+        return pipeline
+
+
+class _Declarations:
+    """Classes, streams, views and queries of a file, without those that something is wrong with.
+
+    What reads a stream or view that is left out is left out, too, and not reported.
+    """
+
+    def __init__(self, root: Table, folder: Path, found: Findings) -> None:
+        self._document = root.document
+        self._folder = folder
+        self._found = found
+        self.classes = found.tried(lambda: _classes(root, found), (QueryClass(name=DEFAULT_CLASS),))
+        self.streams: list[StreamSpec] = []
+        self.views: list[ViewSpec] = []
+        self.specs: list[QuerySpec] = []
+        self._boxes: list[Box] = []
+        self._queries: list[Query] = []
+        self._readable: tuple[str, ...] = ()
+        self._broken: tuple[str, ...] = ()
+        for key, add in (
+            ("streams", self._add_stream),
+            ("boxes", self._add_box),
+            ("views", self._add_view),
+            ("queries", self._add_query),
+        ):
+            with found.gathering():
+                for name, table in root.children(key):
+                    with found.gathering():
+                        add(name, table)
+        with found.gathering():
+            refuse_overlaps(self.specs, self.streams, folder)
+
+    def network(self) -> Network:
+        try:
+            return Network(
+                streams=[Stream(name=s.name, arrivals=s.arrivals) for s in self.streams],
+                boxes=self._boxes,
+                queries=self._queries,
+                classes=self.classes,
+            )
+        except ConfigError as error:
+            raise _placed(self._document, error) from error
+
+    def _add_stream(self, name: str, table: Table) -> None:
+        self._readable = (*self._readable, name)
+        self._broken = (*self._broken, name)
+        self.streams.append(_stream(name, table))
+        self._broken = self._broken[:-1]
+
+    def _add_box(self, name: str, table: Table) -> None:
+        self._boxes.append(_box(name, table))
+
+    def _add_view(self, name: str, table: Table) -> None:
+        readable, self._readable = self._readable, (*self._readable, name)
+        self._broken = (*self._broken, name)
+        view, box = _view(name, table, readable, self._folder)
+        if _streams_read(view.sql, self._broken[:-1]):
+            return
+        self.views.append(view)
+        self._boxes.append(box)
+        self._broken = self._broken[:-1]
+
+    def _add_query(self, name: str, table: Table) -> None:
+        spec, query, own = _query(name, table, self._readable, self._folder)
+        known = [c.name for c in self.classes]
+        if spec.cls not in known:
+            finding = f"class {spec.cls!r} is not declared"
+            self._found.add(table.error(finding, suggestion(spec.cls, known), "class"))
+            spec = replace(spec, cls=known[0])  # its SQL and its sink are still looked at
+        if _streams_read(spec.sql or "", self._broken):
+            return
+        self.specs.append(spec)
+        self._queries.append(query)
+        self._boxes.extend(own)
+
+
+def _app(root: Table, document: Document, stem: str) -> tuple[str, str, str | None, str | None]:
+    """The name, the policy, the longest window and the time zone."""
+    app = root.child("app") or Table(document, ("app",), {})
+    policy = app.get("policy", str) or DEFAULT_POLICY
+    name = app.get("name", str) or stem
+    max_window, timezone = app.get("max_window", str), _timezone(app)
+    app.done()
+    return name, policy, max_window, timezone
+
+
+def _simulation(root: Table, document: Document) -> SimulationParams:
+    table = root.child("simulation") or Table(document, ("simulation",), {})
+    return params_from(table, SimulationParams)
+
+
+def _shedding(root: Table) -> SheddingParams | None:
+    table = root.child("shedding")
+    return params_from(table, SheddingParams) if table is not None else None
 
 
 def _timezone(app: Table) -> str | None:
@@ -188,26 +261,32 @@ def qos_graph(table: Table, key: str = "qos") -> QoSGraph | None:
         raise table.error(f"{key}: {error.finding}", error.remedy, key) from error
 
 
-def _classes(root: Table) -> tuple[QueryClass, ...]:
+def _classes(root: Table, errors: Findings) -> tuple[QueryClass, ...]:
+    """A class that something is wrong with is still declared: its queries are right to name it."""
     table = root.child("classes")
     if table is None:
         return (QueryClass(name=DEFAULT_CLASS),)
-    found: list[QueryClass] = []
-    for name, value in table.data.items():
-        table.known.add(name)
-        qos = None
-        if isinstance(value, dict):
-            own = Table(table.document, (*table.path, name), value)
-            priority = own.need("priority", float, "give the class a priority above 0")
-            qos = qos_graph(own)
-            own.done()
-        else:
-            priority = cast(float, table.get(name, float))
-        try:
-            found.append(QueryClass(name=name, priority=priority, qos=qos))
-        except ConfigError as error:
-            raise table.error(error.finding, error.remedy, name) from error
+    found = [
+        errors.tried(partial(_class, table, name), QueryClass(name=name or DEFAULT_CLASS))
+        for name in table.data
+    ]
     return tuple(found) or (QueryClass(name=DEFAULT_CLASS),)
+
+
+def _class(table: Table, name: str) -> QueryClass:
+    table.known.add(name)
+    qos, value = None, table.data[name]
+    if isinstance(value, dict):
+        own = Table(table.document, (*table.path, name), value)
+        priority = own.need("priority", float, "give the class a priority above 0")
+        qos = qos_graph(own)
+        own.done()
+    else:
+        priority = cast(float, table.get(name, float))
+    try:
+        return QueryClass(name=name, priority=priority, qos=qos)
+    except ConfigError as error:
+        raise table.error(error.finding, error.remedy, name) from error
 
 
 def _stream(name: str, table: Table) -> StreamSpec:

@@ -198,7 +198,7 @@ def _subquery(stream: str, trees: list[Node]) -> Refused:
     return Refused(
         f"has IN or EXISTS with a subquery over stream {stream!r}, which is not supported",
         "write it as a join over the same windows, FROM (SELECT *, window(at, '10 seconds') AS w "
-        f"FROM ...) x LEFT SEMI JOIN (SELECT *, window(at, '10 seconds') AS w FROM {stream}) y "
+        "FROM ...) x LEFT SEMI JOIN (SELECT *, window(at, '10 seconds') AS w FROM ...) y "
         "ON x.w = y.w AND ...; LEFT ANTI JOIN for NOT EXISTS",
     )
 

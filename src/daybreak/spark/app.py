@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.arrivals import Arrivals
-from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
 from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline
@@ -26,6 +26,7 @@ from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.declared import MEMORY
+from daybreak.spark.durable import refuse_long_name
 from daybreak.spark.functions import Function
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import generator_schema
@@ -34,10 +35,11 @@ from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_sp
 from daybreak.spark.prepared import Prepared
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
-from daybreak.spark.sinks import Callback
+from daybreak.spark.sinks import Callback, make_sink
 from daybreak.spark.windows.check import event_times
 from daybreak.spark.windows.shared import Views
 from daybreak.spark.windows.times import duration_us
+from daybreak.spark.windows.views import box_name
 
 
 def _script_name() -> str:
@@ -96,18 +98,26 @@ class App:
         return cls(local_session(name, cores=cores, extra_conf=conf), name=name)
 
     @classmethod
-    def from_pipeline(cls, pipeline: Pipeline, spark: SparkSession) -> App:
-        """The application a pipeline file declares."""
+    def from_pipeline(
+        cls, pipeline: Pipeline, spark: SparkSession, findings: Findings | None = None
+    ) -> App:
+        """The application a pipeline file declares.
+
+        A query without SQL is refused; with ``findings``, it is left there and out.
+        """
+        found = Findings() if findings is None else findings
         app = cls(spark, folder=pipeline.folder, name=pipeline.name, limits=pipeline.limits)
         app.shedding = pipeline.shedding
         app._classes = {c.name: c for c in pipeline.classes}
         app._streams = {s.name: s for s in pipeline.streams}
         for query in pipeline.queries:
             if query.sql is None:
-                raise ConfigError(
-                    query.place, "has no SQL", "a query of boxes can only be simulated: add sql"
-                )
+                remedy = "a query of boxes can only be simulated: add sql"
+                found.add(ConfigError(query.place, "has no SQL", remedy))
+                continue
             app._queries[query.name] = _Declared(query)
+        if findings is None:
+            found.raise_any()
         app._views = {v.name: v for v in pipeline.views}
         app.max_window = pipeline.max_window or app.max_window
         app.timezone = pipeline.timezone
@@ -250,20 +260,45 @@ class App:
             declare(name, None)
         return decorate
 
-    def check(self, policy: str | BasePolicy | None = None) -> Prepared:
-        """Validates everything and starts nothing; ``ConfigError`` says what is wrong."""
-        chosen = self._chosen_policy(policy)
+    def check(
+        self, policy: str | BasePolicy | None = None, findings: Findings | None = None
+    ) -> Prepared:
+        """Validates everything and starts nothing.
+
+        ``ConfigError`` names what is wrong, ``ConfigErrors`` if that is several things; those
+        that were found before, in ``findings``, are among them.
+        """
+        found = Findings() if findings is None else findings
+        prepared = found.tried(lambda: self._prepared(policy, found), None)
+        found.raise_any()
+        assert prepared is not None
+        return prepared
+
+    def _session(self) -> SparkSession:
+        """A clone of the session in the application's time zone."""
         if self.timezone is not None:
             check_timezone(self.timezone, "[app]")
-        spark = with_timezone(self.spark, self.timezone, "[app]")
-        schemas = {name: self._schema(spec) for name, spec in self._streams.items()}
-        times = event_times(self._streams, schemas)
+        return with_timezone(self.spark, self.timezone, "[app]")
+
+    def _prepared(self, policy: str | BasePolicy | None, found: Findings) -> Prepared:
+        chosen = found.tried(lambda: self._chosen_policy(policy), None)
+        spark = found.tried(self._session, self.spark)
+        schemas, times = self._read_streams(found)
         checker = Checker(spark, schemas, times, panes=self.panes)
-        max_window_us = duration_us(self.max_window, "[app]", "max_window")
-        views = Views(self._views, checker, max_window_us)
-        checked = {name: self._checked(checker, views, d) for name, d in self._queries.items()}
-        if not checked:
-            raise ConfigError(self.name, "declares no query", "add one")
+        max_window_us = found.tried(
+            lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
+        )
+        broken = self._streams.keys() - schemas.keys()
+        views = Views(self._views, checker, max_window_us, broken, found)
+        checked: dict[str, CheckedQuery] = {}
+        for name, declared in self._queries.items():
+            with found.gathering(), views.forgiving():
+                checked[name] = self._checked(checker, views, declared)
+            self._check_declared(declared, found)
+        if not self._queries:
+            found.add(ConfigError(self.name, "declares no query", "add one"))
+        found.raise_any()
+        assert chosen is not None
         classes = {n: d.spec.cls for n, d in self._queries.items()}
         rank = {c.name: -c.priority for c in self._classes.values()}
         shared = views.specs(checked, classes, rank)
@@ -343,6 +378,38 @@ class App:
         else:
             chosen = make_policy_with(DEFAULT_POLICY)
         return usable_on_spark(chosen)
+
+    def _read_streams(self, found: Findings) -> tuple[dict[str, StructType], dict[str, str]]:
+        """Schemas and event times of the streams that can be read."""
+        schemas: dict[str, StructType] = {}
+        times: dict[str, str] = {}
+        for name, spec in self._streams.items():
+            place = f"stream {name!r}"
+            with found.gathering():
+                duration_us(spec.trigger, place, "trigger")
+            with found.gathering():
+                refuse_long_name(name, place)
+                schemas[name] = self._schema(spec)
+            if name in schemas:
+                with found.gathering():
+                    times |= event_times({name: spec}, schemas)
+        for view in self._views.values():
+            with found.gathering():
+                refuse_long_name(box_name(view.name), view.place)
+        return schemas, times
+
+    def _check_declared(self, declared: _Declared, found: Findings) -> None:
+        """What a query declares beside its SQL: its class and its sink."""
+        spec = declared.spec
+        known = self._classes or {DEFAULT_CLASS: None}
+        if spec.cls not in known:
+            finding = f"class {spec.cls!r} is not declared"
+            found.add(ConfigError(spec.place, finding, suggestion(spec.cls, known)))
+        with found.gathering():
+            make_sink(
+                spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
+                place=spec.place, callback=declared.callback,
+            )  # fmt: skip
 
     def _schema(self, spec: StreamSpec) -> StructType:
         if spec.format == GENERATOR:

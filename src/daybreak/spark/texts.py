@@ -51,7 +51,7 @@ def _plain_column(column: pa.ChunkedArray) -> list[Any]:
     return [value for chunk in column.chunks for value in _plain(chunk)]
 
 
-def _plain(array: pa.Array) -> list[Any]:
+def _plain(array: pa.Array) -> list[Any]:  # noqa: PLR0911  # one line a type
     """The values of an array. Not by ``to_pylist``: Python has no instant beyond year 9999."""
     kind = array.type
     if _is_simple(kind):

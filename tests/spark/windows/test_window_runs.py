@@ -244,7 +244,7 @@ REFUSED = {
     "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 month')": (
         "a length of '1 month'; months differ in length; give weeks, days or less"
     ),
-    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 day', '1 day', '1 year')": (
+    "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '1 day', '1 day', '1 year')": (  # noqa: E501
         "a start time of '1 year'"
     ),
     "SELECT window.end AS e, count(*) AS n FROM a GROUP BY window(at, '5 seconds', '9 seconds')": (

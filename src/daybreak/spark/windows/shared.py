@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.types import StructType
 
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.runtime.state import SystemState
@@ -44,7 +45,19 @@ def moved_views(prepared: _Prepared, state: SystemState) -> Iterator[tuple[str, 
 class Views:
     """Checks views in the order they are declared, then queries over them."""
 
-    def __init__(self, views: Mapping[str, ViewSpec], checker: Checker, max_window_us: int) -> None:
+    def __init__(
+        self,
+        views: Mapping[str, ViewSpec],
+        checker: Checker,
+        max_window_us: int,
+        broken: set[str],
+        found: Findings,
+    ) -> None:
+        """``broken``: streams that cannot be read; views that cannot be are added to it.
+
+        What is wrong with views is left in ``found``.
+        """
+        self._broken = broken
         self._views = views
         self._checker = checker
         self._max_window_us = max_window_us
@@ -55,7 +68,10 @@ class Views:
         self.streams: dict[str, StreamSpec] = {}
         self.schemas: dict[str, StructType] = {}
         for view in views.values():
-            self._add(view)
+            with found.gathering(), self.forgiving():
+                self._add(view)
+            if view.name not in self.streams:
+                broken.add(view.name)
 
     def _add(self, view: ViewSpec) -> None:
         name = box_name(view.name)
@@ -67,6 +83,15 @@ class Views:
         self.streams[view.name] = StreamSpec(name=view.name, format=FORMAT, time=view.time)
         self.schemas[view.name] = checked.schema
         self._checker.add_stream(view.name, checked.schema, view.time)
+
+    @contextmanager
+    def forgiving(self) -> Iterator[None]:
+        """Leaves out what is wrong only because a stream is, which is reported already."""
+        try:
+            yield
+        except ConfigError as error:
+            if not any(f"unknown stream {name!r}" in error.finding for name in self._broken):
+                raise
 
     def check(self, name: str, sql: str, place: str) -> CheckedQuery:
         """A query or a view over what is declared so far.
