@@ -210,6 +210,8 @@ def _text(value: Any) -> str:
         return "[" + ", ".join(_text(v) for v in value) + "]"
     if isinstance(value, datetime | date):
         return value.isoformat()
+    if isinstance(value, float):
+        return f"{value:.12g}"  # sums of floats depend on their order, in a batch as well
     return repr(value)
 
 
