@@ -37,6 +37,7 @@ from daybreak.spark.durable import (
     make_folder,
     move_durably,
     refuse_long_name,
+    same_folder,
     sync_files,
     write_durably,
 )
@@ -64,6 +65,9 @@ class Sink(Protocol):
         Called once per job, before its commit.
         """
 
+    def owns(self, file: CommittedFile) -> bool:
+        """Whether this sink staged the file: a query's earlier sink may have been another one."""
+
     def deliver(self, file: CommittedFile) -> bool:
         """Brings a committed file to its place; called again after a crash, then harmless.
 
@@ -86,13 +90,13 @@ class _Staging:
     def __init__(self, query: str, folder: Path, extension: str, write: Writer) -> None:
         self.query = query
         self._staging = folder
-        self._extension = extension
+        self._suffix = f".{extension}"
         self._write = write
 
     def stage(self, job: str, table: pa.Table) -> StagedFile | None:
         if table.num_rows == 0:
             return None
-        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.{self._extension}"
+        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}{self._suffix}"
         encoded = io.BytesIO()
         self._write(table, encoded)
         content = encoded.getvalue()
@@ -101,6 +105,9 @@ class _Staging:
             return StagedFile(self.query, path, table.num_rows)
         path.write_bytes(content)
         return StagedFile(self.query, path, table.num_rows, content)
+
+    def owns(self, file: CommittedFile) -> bool:
+        return same_folder(file.path.parent, self._staging) and file.path.suffix == self._suffix
 
     def target(self, _file: CommittedFile) -> Path | None:
         return None
@@ -155,6 +162,11 @@ class _CallingSink(_Staging):
     def __init__(self, query: str, staging: Path, call: Callback) -> None:
         super().__init__(query, staging / file_name(query), "arrow", _write_arrow)
         self._call = call
+
+    def owns(self, file: CommittedFile) -> bool:
+        return same_folder(
+            file.path.parent, self._staging
+        )  # in whatever format earlier versions wrote
 
     def deliver(self, file: CommittedFile) -> bool:
         if not file.path.exists():
@@ -295,7 +307,7 @@ class Recovery:
     delivered: list[CommittedFile] = field(default_factory=list)
     #: Taken before the crash: the staged file is gone.
     taken: list[CommittedFile] = field(default_factory=list)
-    #: Committed for a query that has no sink here any more; kept where they are.
+    #: Committed for a query, or a sink of it, that is not here any more; kept where they are.
     orphaned: list[CommittedFile] = field(default_factory=list)
     #: Queries whose sink would not take a committed file, with why; tried again later.
     refused: dict[str, Exception] = field(default_factory=dict)
@@ -312,7 +324,7 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
     waiting: set[Path] = set()
     for file in log.undelivered():
         sink = sinks.get(file.query)
-        if sink is None:
+        if sink is None or not sink.owns(file):
             outcome.orphaned.append(file)
             continue
         if file.query in outcome.refused:
