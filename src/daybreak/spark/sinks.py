@@ -164,9 +164,8 @@ class _CallingSink(_Staging):
         self._call = call
 
     def owns(self, file: CommittedFile) -> bool:
-        return same_folder(
-            file.path.parent, self._staging
-        )  # in whatever format earlier versions wrote
+        # Earlier versions staged in another format.
+        return same_folder(file.path.parent, self._staging)
 
     def deliver(self, file: CommittedFile) -> bool:
         if not file.path.exists():

@@ -90,7 +90,7 @@ class ViewSink:
     @staticmethod
     def _was_removed(file: CommittedFile, kept: Sequence[Segment]) -> bool:
         """Whether its rows were in the stream, and all have read them: later ones are there."""
-        return bool(kept) and kept[-1].batch_id > file.id and kept[0].batch_id > file.id
+        return bool(kept) and kept[0].batch_id > file.id
 
     def owns(self, file: CommittedFile) -> bool:
         return same_folder(file.path.parent, self._staging)
