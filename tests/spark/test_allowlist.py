@@ -117,7 +117,7 @@ def test_a_window_function_is_refused_for_its_ties() -> None:
         ("aggregate.First", "aggregate First over .* may depend on the order of rows"),
         ("aggregate.Corr", "aggregate Corr over static tables, which is not supported"),
         ("PythonUDAF", "aggregate PythonUDAF over .* may depend on the order of rows"),
-        ("BitmapConstructAgg", "aggregate BitmapConstructAgg over .*, which is not supported"),
+        ("SketchOfLater", "aggregate SketchOfLater over .*, which is not supported"),
     ],
 )
 def test_an_aggregate_that_is_not_listed_is_refused_for_what_is_true(

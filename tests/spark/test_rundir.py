@@ -203,3 +203,12 @@ def test_an_older_layout_is_made_the_present_one(tmp_path: Path) -> None:
     with RunDirectory.open(tmp_path, "p") as opened:
         assert opened.created == old["created"]
     assert json.loads((tmp_path / "daybreak.json").read_text()) == {**old, "layout": LAYOUT}
+
+
+def test_removing_the_lock_file_lets_no_second_driver_in(tmp_path: Path) -> None:
+    with holder(tmp_path / "run"):
+        (tmp_path / "run" / "lock").unlink()
+        with pytest.raises(ConfigError, match="is in use by process"):
+            RunDirectory.open(tmp_path / "run", "fires")
+    with RunDirectory.open(tmp_path / "run", "fires") as run:
+        assert (run.root / "lock").exists()

@@ -454,6 +454,44 @@ def test_a_folder_that_a_reader_took_away_is_no_failure(tmp_path: Path, log: Com
     assert log.undelivered() == []
 
 
+@pytest.mark.parametrize("now", ["json", "memory", "moved", "linked"])
+def test_a_result_is_never_delivered_to_another_sink_than_it_was_staged_for(
+    tmp_path: Path, log: CommitLog, now: str
+) -> None:
+    """A query that is declared with another sink than before, or with the same by a link."""
+    file = commit(log, make(tmp_path, "parquet"))
+    if now in ("moved", "linked"):
+        (tmp_path / "link").symlink_to(tmp_path / "out")
+        path = "elsewhere/fire" if now == "moved" else "link/fire"
+        spec = SinkSpec(format="parquet", path=path)
+        sink = make_sink("fire", spec, tmp_path, tmp_path / "staging")
+    else:
+        sink = make(tmp_path, now)
+    outcome = recover(log, {"fire": sink})
+    if now == "linked":
+        assert (outcome.delivered, outcome.orphaned) == ([file], [])
+        return
+    assert (outcome.delivered, outcome.orphaned) == ([], [file])
+    assert file.path.exists()
+    assert log.undelivered() == [file]
+
+
+def test_what_a_dropped_query_committed_is_not_for_a_new_one_of_its_name(
+    tmp_path: Path, log: CommitLog
+) -> None:
+    log.register_query("fire", "1", {})
+    file = commit(log, make(tmp_path, "memory"))
+    log.drop_query("fire")
+    log.disown("fire")
+    log.register_query("fire", "2", {})
+    sink = make(tmp_path, "memory")
+    assert isinstance(sink, MemorySink)
+    outcome = recover(log, {"fire": sink})
+    assert [o.path for o in outcome.orphaned] == [file.path]
+    assert sink.table() is None
+    assert file.path.exists()
+
+
 def test_an_orphan_in_a_folder_that_another_query_has_now_is_kept(
     tmp_path: Path, log: CommitLog
 ) -> None:

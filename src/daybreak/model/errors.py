@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class DaybreakError(Exception):
@@ -61,11 +62,13 @@ class Findings:
         except ConfigError as error:
             self.add(error)
 
-    def tried(self, make: Callable[[], T], default: T) -> T:
+    def tried(self, make: Callable[[], T], default: D) -> T | D:
         """What ``make`` gives; ``default`` if it raises a ``ConfigError``, which is kept."""
-        with self.gathering():
+        try:
             return make()
-        return default
+        except ConfigError as error:
+            self.add(error)
+            return default
 
     def raise_any(self) -> None:
         """Raises the one error that was found, or all of them."""

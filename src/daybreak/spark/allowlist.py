@@ -108,10 +108,11 @@ _GENERATORS = frozenset(
 #: Aggregates that do not mind the order of rows; Spark calls all aggregates deterministic.
 _AGGREGATES = frozenset(
     {
-        "AggregateExpression", "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BoolAnd", "BoolOr",
-        "Count", "CountIf", "HyperLogLogPlusPlus", "Max", "Median", "Min", "Percentile",
-        "PercentileCont", "PercentileDisc", "RegrCount", "StddevPop", "StddevSamp", "Sum",
-        "VariancePop", "VarianceSamp",
+        "AggregateExpression", "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg",
+        "BitmapConstructAgg", "BitmapOrAgg", "BoolAnd", "BoolOr", "Count", "CountIf",
+        "HyperLogLogPlusPlus", "Max", "Median", "Min", "Percentile", "PercentileCont",
+        "PercentileDisc", "RegrCount", "StddevPop", "StddevSamp", "Sum", "VariancePop",
+        "VarianceSamp",
     }
 )  # fmt: skip
 #: Those that do, some of them only where values tie.

@@ -401,7 +401,7 @@ class App:
     def _check_declared(self, declared: _Declared, found: Findings) -> None:
         """What a query declares beside its SQL: its class and its sink."""
         spec = declared.spec
-        known = self._classes or {DEFAULT_CLASS: None}
+        known = list(self._classes) or [DEFAULT_CLASS]
         if spec.cls not in known:
             finding = f"class {spec.cls!r} is not declared"
             found.add(ConfigError(spec.place, finding, suggestion(spec.cls, known)))

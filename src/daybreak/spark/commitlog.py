@@ -305,6 +305,14 @@ class CommitLog:
         """Fingerprint by query."""
         return dict(self._rows("SELECT name, fingerprint FROM queries ORDER BY name"))
 
+    def disown(self, name: str) -> None:
+        """What a query has committed is not for a later one of its name, with another sink."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE files SET query = ? WHERE query = ? AND NOT delivered",
+                (f"{name}\x1fdropped", name),
+            )
+
     def drop_query(self, name: str) -> None:
         """Forgets a query with its cursors, progress and partial aggregates.
 

@@ -107,6 +107,15 @@ def sync_folder(path: Path) -> None:
     _sync(path, os.fsync)
 
 
+def same_folder(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one folder, by whatever links."""
+    if one == other:
+        return True
+    with suppress(OSError):
+        return one.samefile(other)
+    return False
+
+
 def rows_kept(folder: Path) -> int:
     """Rows of all Parquet files of a folder; ``ConfigError`` if one cannot be read."""
     total = 0

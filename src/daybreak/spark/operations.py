@@ -209,6 +209,7 @@ class Operations:
             executor.hold(box, loop)
             executor.forget(box)
             self._run.log.drop_query(query)
+            self._run.log.disown(query)
             return Change("paused", box)
 
         was = executor.standings[box].state

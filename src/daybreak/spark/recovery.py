@@ -54,7 +54,7 @@ class Recovery:
     delivered: list[CommittedFile] = field(default_factory=list)
     #: Taken by their sinks before the crash.
     taken: list[CommittedFile] = field(default_factory=list)
-    #: Committed for a query that has no sink here any more; kept where they are.
+    #: Committed for a query, or a sink of it, that is not here any more; kept where they are.
     orphaned: list[CommittedFile] = field(default_factory=list)
     #: Gone without having been delivered; recorded as lost.
     missing: list[CommittedFile] = field(default_factory=list)
@@ -73,7 +73,7 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
     waiting: set[Path] = set()
     for file in log.undelivered():
         sink = sinks.get(file.query)
-        if sink is None:
+        if sink is None or not sink.owns(file):
             outcome.orphaned.append(file)
             continue
         try:

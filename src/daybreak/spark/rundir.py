@@ -22,6 +22,8 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +44,7 @@ _POLL_S = 0.05
 class RunDirectory:
     """An open run directory. No other process has it open until ``close`` or death."""
 
-    def __init__(self, root: Path, pipeline: str, created: str, lock: TextIO) -> None:
+    def __init__(self, root: Path, pipeline: str, created: str, lock: TextIO, folder: int) -> None:
         self.root = root
         self.pipeline = pipeline
         self.created = created
@@ -53,8 +55,9 @@ class RunDirectory:
         self.record = root / "record"
         self.scratch = root / "scratch"
         self._lock = lock
-        for folder in (self.segments, self.checkpoints, self.staging, self.record):
-            make_folder(folder)
+        self._folder = folder
+        for below in (self.segments, self.checkpoints, self.staging, self.record):
+            make_folder(below)
 
     @classmethod
     def open(
@@ -76,14 +79,15 @@ class RunDirectory:
             raise ConfigError(
                 str(root), f"cannot be made ({error.strerror})", "choose another run directory"
             ) from error
-        lock = _take_lock(root)
+        lock, folder = _take_lock(root)
         try:
             _await_jvm(root, lock, jvm_wait_s)
             described = _describe(root, pipeline, timezone)
             _write_owner(lock, {"driver": os.getpid()})
-            return cls(root, pipeline, described["created"], lock)
+            return cls(root, pipeline, described["created"], lock, folder)
         except BaseException:
             lock.close()
+            os.close(folder)
             raise
 
     def name_jvm(self, pid: int) -> None:
@@ -98,6 +102,7 @@ class RunDirectory:
         if not self._lock.closed:
             _write_owner(self._lock, {})
             self._lock.close()
+            os.close(self._folder)
 
     def __enter__(self) -> Self:
         return self
@@ -174,21 +179,37 @@ def _check_layout(path: Path, found: dict[str, Any]) -> None:
     raise ConfigError(str(path), finding, remedy)
 
 
-def _take_lock(root: Path) -> TextIO:
+def _take_lock(root: Path) -> tuple[TextIO, int]:
+    """The lock file, and the folder itself, locked as well: a lock file can be removed."""
     # Opened without truncating: until the lock is ours, the content is the owner's.
     handle = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     lock = os.fdopen(handle, "r+", encoding="utf-8", errors="replace")
+    folder = os.open(root, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _where_supported():
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         owner = _read_owner(lock)
         lock.close()
+        os.close(folder)
         raise ConfigError(
             str(root),
             f"is in use by process {owner.get('driver', 'unknown')}",
             "stop that run first, or choose another run directory",
         ) from error
-    return lock
+    return lock, folder
+
+
+@contextmanager
+def _where_supported() -> Iterator[None]:
+    """Some network file systems lock no folders; there the lock file alone has to do."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError:
+        return
 
 
 def _await_jvm(root: Path, lock: TextIO, wait_s: float) -> None:

@@ -37,6 +37,7 @@ from daybreak.spark.durable import (
     make_folder,
     move_durably,
     refuse_long_name,
+    same_folder,
     write_durably,
 )
 from daybreak.spark.logrows import CommittedFile, StagedFile
@@ -62,6 +63,9 @@ class Sink(Protocol):
 
         Called once per job, before its commit.
         """
+
+    def owns(self, file: CommittedFile) -> bool:
+        """Whether this sink staged the file: a query's earlier sink may have been another one."""
 
     def deliver(self, file: CommittedFile) -> bool:
         """Brings a committed file to its place; called again after a crash, then harmless.
@@ -94,13 +98,13 @@ class _Staging:
     def __init__(self, query: str, folder: Path, extension: str, write: Writer) -> None:
         self.query = query
         self._staging = folder
-        self._extension = extension
+        self._suffix = f".{extension}"
         self._write = write
 
     def stage(self, job: str, table: pa.Table) -> StagedFile | None:
         if table.num_rows == 0:
             return None
-        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.{self._extension}"
+        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}{self._suffix}"
         encoded = io.BytesIO()
         self._write(table, encoded)
         content = encoded.getvalue()
@@ -112,6 +116,9 @@ class _Staging:
 
     def has(self, _file: CommittedFile) -> bool:
         return False
+
+    def owns(self, file: CommittedFile) -> bool:
+        return same_folder(file.path.parent, self._staging) and file.path.suffix == self._suffix
 
     def target(self, _file: CommittedFile) -> Path | None:
         return None
@@ -170,6 +177,10 @@ class _CallingSink(_Staging):
     def __init__(self, query: str, staging: Path, call: Callback) -> None:
         super().__init__(query, staging / file_name(query), "arrow", _write_arrow)
         self._call = call
+
+    def owns(self, file: CommittedFile) -> bool:
+        # Earlier versions staged in another format.
+        return same_folder(file.path.parent, self._staging)
 
     def deliver(self, file: CommittedFile) -> bool:
         if not file.path.exists():

@@ -70,7 +70,7 @@ def _plain(array: pa.Array) -> list[Any]:  # noqa: PLR0911  # one line a type
     if kinds.is_map(kind):
         keys, items = (_slots(array, below) for below in (array.keys, array.items))
         return [
-            None if some is None else {_key(k): v for k, v in zip(some, held, strict=True)}
+            None if some is None else {_key(k): v for k, v in zip(some, held or [], strict=True)}
             for some, held in zip(keys, items, strict=True)
         ]
     if kinds.is_list(kind) or kinds.is_large_list(kind):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.runtime.inbox import Waiting
-from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.spark.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.logrows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.windows.inbox import Tick
@@ -73,6 +73,9 @@ class ViewSink:
         assert self._bound is not None
         if not file.path.exists():
             return False
+        if self._was_removed(file, self._bound.store.segments(self.view)):
+            file.path.unlink()  # a power cut brought it back
+            return False
         table = pq.read_table(file.path, partitioning=None)
         arrival_ns = int((table.schema.metadata or {})[_ARRIVAL])
         rows = table.replace_schema_metadata(None)
@@ -88,6 +91,14 @@ class ViewSink:
         assert self._bound is not None
         newest = self._bound.store.segments(self.view)[-1:]
         return bool(newest) and newest[0].batch_id >= file.id
+
+    @staticmethod
+    def _was_removed(file: CommittedFile, kept: Sequence[Segment]) -> bool:
+        """Whether its rows were in the stream, and all have read them: later ones are there."""
+        return bool(kept) and kept[0].batch_id > file.id
+
+    def owns(self, file: CommittedFile) -> bool:
+        return same_folder(file.path.parent, self._staging)
 
     def target(self, _file: CommittedFile) -> Path | None:
         return None  # the segment is durable once it is delivered
