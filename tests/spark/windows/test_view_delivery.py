@@ -9,9 +9,9 @@ import pyarrow as pa
 from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import CommittedFile, Cursor
+from daybreak.spark.recovery import recover
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.recovery import recover
 from daybreak.spark.windows.views import ViewSink, stamped
 
 
