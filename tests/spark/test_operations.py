@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from daybreak.cli.main import main
@@ -45,8 +46,7 @@ def declare(spark: SparkSession, rows: int = 400, rate_per_s: float = 400) -> Ap
 
 
 def readings(run: Run, query: str) -> list[int]:
-    table = run.rows(query)
-    return [] if table is None else sorted(table["reading"].to_pylist())
+    return sorted(run.rows(query)["reading"].to_pylist())
 
 
 def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
@@ -148,6 +148,31 @@ def test_queries_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) 
         feed(run, source, 250, 260)
         assert readings(run, "late") == list(range(-259, -249))
         assert readings(run, "all") == list(range(201, 260, 2))
+
+
+def test_a_result_that_a_dropped_query_owed_does_not_reach_its_successor(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its sink refused it; a query of the same name has another sink, also after a restart."""
+    folder, source = tmp_path / "run", tmp_path / "in"
+
+    def refuse(_rows: pa.Table, _key: str) -> None:
+        raise ConnectionError("database is away")
+
+    app = declare_files(spark, source)
+    app.query("owing", sql="SELECT reading FROM readings", cls="low", sink=refuse)
+    limits = Limits(retries=0)
+    with app.run("fcfs", run_dir=folder, limits=limits, on_failure="report") as run:
+        feed(run, source, 0, 10)
+        assert run.failures.keys() == {"owing"}
+        run.drop("owing")
+        run.register("owing", "SELECT -reading AS reading FROM readings", cls="low")
+        feed(run, source, 10, 20)
+        assert readings(run, "owing") == list(range(-19, -9))
+    with declare_files(spark, source).run("fcfs", run_dir=folder) as run:
+        assert len(run.recovered.orphaned) == 1
+        feed(run, source, 20, 30)
+        assert readings(run, "owing") == list(range(-29, -19))
 
 
 def further(run: Run, reached: int) -> bool:
