@@ -36,7 +36,7 @@ class Estimate:
 
     @property
     def negated(self) -> Estimate:
-        """The same service in a disjunction, where what it rejects goes on to the others."""
+        """The same service in a disjunction, where the others see what it rejects."""
         return replace(self, selectivity=1.0 - self.selectivity)
 
 

@@ -44,7 +44,7 @@ def simulate(
 
     ``memory`` also records the bytes held in queues over time; ``shedding`` lets tuples be
     dropped at the inputs under overload. With boxes that wait (``wait_ns``), ``yields`` says
-    whether a worker goes on to other boxes meanwhile.
+    whether a worker runs other boxes meanwhile.
     """
     waiting = any(b.wait_ns for b in network.boxes)
     options = {"memory": memory, "shedding": shedding, "boxes that wait": waiting}

@@ -1,7 +1,7 @@
 """Boxes that wait for something other than the CPU: a database, a remote service (6.3.7).
 
 A call of such a box works as any other, and its results come ``wait_ns`` later. A worker that
-*blocks* stays with the call until then. One that *yields* goes on to other boxes; the results
+*blocks* stays with the call until then. One that *yields* runs other boxes; the results
 arrive downstream by themselves, and the box may be called again meanwhile.
 """
 

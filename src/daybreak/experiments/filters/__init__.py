@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from daybreak.experiments.core import Experiment
-from daybreak.experiments.filters import assumptions, extensions, parameters, rates
+from daybreak.experiments.filters import assumptions, extensions, latency, parameters, rates
 
 EXPERIMENTS: tuple[Experiment, ...] = tuple(
     sorted(
         (
+            *latency.EXPERIMENTS,
             *rates.EXPERIMENTS,
             *parameters.EXPERIMENTS,
             *extensions.EXPERIMENTS,

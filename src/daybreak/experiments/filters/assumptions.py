@@ -14,7 +14,7 @@ from daybreak.filters import Dependencies, optimum_per_s, optimum_with_dependenc
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Filters that accept so much each: what goes on in a disjunction is the rest.
+#: Filters that accept so much each: in a disjunction the others see the rest.
 ACCEPTS = 1 - SELECTIVITY
 CORRELATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 LOW_PER_S = 1.0
@@ -82,7 +82,7 @@ def disjunction(ctx: Context) -> Outcome:
             (
                 "A disjunction is decided by the first filter that accepts a tuple, or when all "
                 "have rejected it. That is a conjunction of the opposite filters, so routers and "
-                "optimum need no change, only the share that goes on."
+                "optimum need no change, only the share that the others see."
             )
         ],
     )
