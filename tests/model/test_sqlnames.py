@@ -3,7 +3,7 @@
 import pytest
 
 from daybreak.model import Pipeline
-from daybreak.model.sqlnames import names_in
+from daybreak.model.sqlnames import names_in, tokens_in
 
 #: A text and the names among a, b and c that it has.
 TEXTS = {
@@ -33,3 +33,14 @@ def test_a_pipeline_may_quote_the_name_of_a_stream(stream: str) -> None:
     sql = "SELECT n FROM `{}`".format(stream.replace("`", "``"))
     text = f'[streams."{stream}"]\nformat = "json"\n[queries.q]\nsql = "{sql}"\n'
     assert Pipeline.parse(text).network.boxes[0].inputs == (stream,)
+
+
+def test_layout_and_comments_are_no_tokens_but_texts_are() -> None:
+    def same(one: str, other: str) -> bool:
+        return list(tokens_in(one)) == list(tokens_in(other))
+
+    assert same("SELECT a,b FROM s -- all", "SELECT a, b\n  FROM /* the */ s")
+    assert not same("FROM a -- all\nWHERE v > 5", "FROM a -- all WHERE v > 5")
+    assert not same("-- it's\nWHERE t = 'a  b'", "-- it's\nWHERE t = 'a b'")
+    assert not same("r'c:\\' AND t = 'a  b'", "r'c:\\' AND t = 'a b'")
+    assert not same("a b", "ab")

@@ -185,6 +185,7 @@ MOVING: dict[str, str] = {
     "timestamp_ntz'yesterday'": "'yesterday'",
     "DATE /* the day of the job */ 'tomorrow'": "'tomorrow'",
     'TIMESTAMP r"now"': "'now'",
+    r"TIMESTAMP 'n\u006fw'": r"'n\\u006fw'",
     "cast('now' AS TIMESTAMP)": "'now' or 'today' cast",
     "to_timestamp('to' || 'morrow')": "'now' or 'today' cast",
     "to_date('today')": "'now' or 'today' cast",

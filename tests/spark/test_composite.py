@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.runtime.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
-from daybreak.spark.catalyst import Catalyst
+from daybreak.spark.catalyst import Catalyst, kind, nodes
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema
 from daybreak.spark.generator import KINDS, stations
@@ -32,6 +33,10 @@ TOGETHER = [
     FROM readings WHERE humidity IS NOT NULL""",
     "SELECT reading FROM readings WHERE false",
     "SELECT date_trunc('hour', at) AS hour FROM readings WHERE temperature BETWEEN 5 AND 9",
+    "SELECT (1e18D * wind + -1e18D * wind) + 1 AS left_first FROM readings",
+    "SELECT 1e18D * wind + (-1e18D * wind + 1) AS right_first FROM readings",
+    "SELECT reading FROM readings WHERE (1e18D * wind + -1e18D * wind) + 1 > 0.5",
+    "SELECT reading FROM readings WHERE 1e18D * wind + (-1e18D * wind + 1) > 0.5",
     "SELECT extract(hour FROM at) AS hour, at + INTERVAL 5 MINUTES AS later FROM readings",
     "SELECT 'wind * 2' AS text, transform(array(wind), wind -> wind + 1) AS m FROM readings wind",
 ]
@@ -140,6 +145,47 @@ def test_queries_run_together_give_the_rows_they_give_alone(
 @pytest.mark.parametrize("sql", ALONE)
 def test_what_cannot_be_taken_apart_runs_alone(checker: Checker, sql: str) -> None:
     assert checker.sql("q", sql).parts is None
+
+
+@pytest.mark.spark
+def test_workers_share_no_expression(spark: SparkSession, checker: Checker) -> None:
+    """``to_json`` keeps a writer, and two threads would write into one text."""
+    catalyst = Catalyst(spark)
+    parts = checker.sql("q", "SELECT to_json(struct(wind)) AS j FROM readings WHERE wind > 3").parts
+    assert parts is not None
+    jvm: Any = spark.sparkContext._jvm
+
+    def tagged() -> set[int]:
+        composite = Composite([parts], catalyst)
+        made = [*composite._computed, *composite._masks]
+        found = [node for tree in made for node in nodes(tree)]
+        names = ("StructsToJson", "GreaterThan")
+        return {jvm.System.identityHashCode(n) for n in found if kind(n) in names}
+
+    one, other = tagged(), tagged()
+    assert len(one) == len(other) == 3
+    assert not one & other
+
+
+@pytest.mark.spark
+def test_columns_that_changed_places_are_no_longer_the_same_source(
+    spark: SparkSession, checker: Checker
+) -> None:
+    sql = "SELECT reading, name FROM readings r JOIN districts d ON r.district = d.district"
+    parts = checker.sql("q", sql).parts
+    assert parts is not None
+    session = spark.newSession()
+    data: Any = READINGS
+    session.createDataFrame(data).createOrReplaceTempView("readings")
+    _districts(session)
+    frame = Catalyst(session).frame(parts.source.parsed, session)
+    assert [f.name for f in frame.schema] == [
+        f["name"] for f in json.loads(parts.source.schema)["fields"]
+    ]
+    swapped = session.table("districts").select("name", "district")
+    swapped.createOrReplaceTempView("districts")
+    again = Catalyst(session).frame(parts.source.parsed, session)
+    assert again._jdf.schema().json() != parts.source.schema
 
 
 @settings(deadline=None)

@@ -35,6 +35,19 @@ def refusal(checker: Checker, function: Any, *reads: str) -> ConfigError:
     return caught.value
 
 
+def test_a_subquery_in_a_window_aggregate_is_resolved_for_each_job(
+    spark: SparkSession, checker: Checker
+) -> None:
+    """Taken apart, it would keep the rows that its table had when the query was checked."""
+    sql = (
+        "SELECT window.end AS e, sum(v) AS s FROM a WHERE k IN (SELECT id FROM range(2)) GROUP BY "
+    )
+    for window in ("window(at, '10 seconds')", "window(at, '10 seconds', '5 seconds')"):
+        checked = checker.sql("q", sql + window)
+        assert (checked.aggregate, checked.panes) == (None, None)
+        assert checked.windowing is not None
+
+
 @pytest.mark.parametrize(
     ("sql", "function"),
     [
@@ -68,6 +81,10 @@ def test_a_function_that_runs_a_job_or_ignores_its_streams_is_refused(
         assert "starts a job" in str(refusal(checker, lambda a, job=job: getattr(a, job)()))
     elsewhere = refusal(checker, lambda a: spark.range(3))
     assert "reads no stream" in elsewhere.finding
+    made = refusal(checker, lambda a: a.join(spark.createDataFrame([(1,)], "k INT"), "k"))
+    assert "another plan when it is called again" in made.finding
+    more = refusal(checker, lambda a: a.select("k").union(a.sparkSession.table("b").select("k")))
+    assert "reads stream 'b', which is none of its parameters" in more.finding
     half = refusal(checker, lambda a, b: a.select("k"), "a", "b")
     assert "does not read stream 'b'" in half.finding
 
@@ -102,12 +119,12 @@ def test_functions_run_as_the_queries_they_are(spark: SparkSession, tmp_path: Pa
 
     @app.query(cls="low")
     def fickle(b: DataFrame) -> DataFrame:
-        calls.append(1)
         return b.filter(f"v > {len(calls)}").select("v")
 
     with app.run(
         "round-robin", run_dir=tmp_path / "run", limits=Limits(retries=0), on_failure="report"
     ) as run:
+        calls.append(1)
         feed(run, log.segments())
         run.drain(flush=True)
         found = {name: bag(run.rows(name)) for name in ("counts", "arrow", "python", "fickle")}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.windows.logs import declare as declare_by_hand
 
 from daybreak.cli.main import main
 from daybreak.model import Arrivals, ConfigError
@@ -309,3 +310,15 @@ def test_no_request_does_harm(spark: SparkSession, tmp_path: Path) -> None:
                 call(run.rundir.root, "set-query", {"query": "a", "subscribers": value})
         run.drain()
         assert readings(run, "a") == list(range(50))
+
+
+def test_a_query_over_a_view_that_is_not_computed_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare_by_hand(spark)
+    app.view("calm", sql="SELECT n, v FROM a WHERE v < 10")
+    app.query("q", sql="SELECT n FROM a")
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        with pytest.raises(ConfigError, match="'calm', which is not computed: no declared query"):
+            run.register("late", "SELECT n FROM calm")
+        assert run.register("direct", "SELECT n FROM a WHERE v < 10").admitted

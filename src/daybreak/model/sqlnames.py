@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 #: As Spark's lexer has them. Block comments nest, so no pattern can end them.
 _TOKEN = re.compile(
@@ -19,6 +20,13 @@ _TOKEN = re.compile(
 )
 
 
+def tokens_in(sql: str) -> Iterator[str]:
+    """The tokens of a text as they are written, without blanks and comments."""
+    for token in _tokens(sql):
+        if not token["blank"]:
+            yield token[0]
+
+
 def names_in(sql: str) -> set[str]:
     """Names that stand at the beginning of a reference, in lower case.
 
@@ -26,12 +34,9 @@ def names_in(sql: str) -> set[str]:
     a dot.
     """
     found: set[str] = set()
-    at, after_dot = 0, False
-    while (token := _TOKEN.match(sql, at)) is not None:
-        at = token.end()
-        if token["comment"]:
-            at = _comment_end(sql, at)
-        elif token["quoted"] is not None or token["word"]:
+    after_dot = False
+    for token in _tokens(sql):
+        if token["quoted"] is not None or token["word"]:
             if not after_dot:
                 name = token["word"] or token["quoted"].replace("``", "`")
                 found.add(name.lower())
@@ -39,6 +44,17 @@ def names_in(sql: str) -> set[str]:
         elif token["other"] or token["text"]:
             after_dot = token["other"] == "."
     return found
+
+
+def _tokens(sql: str) -> Iterator[re.Match[str]]:
+    """All tokens but comments."""
+    at = 0
+    while (token := _TOKEN.match(sql, at)) is not None:
+        at = token.end()
+        if token["comment"]:
+            at = _comment_end(sql, at)
+        elif not token["remark"]:
+            yield token
 
 
 def _comment_end(sql: str, at: int) -> int:

@@ -97,6 +97,9 @@ class Catalyst:
     def true(self) -> Expr:
         return self._literals.TrueLiteral()
 
+    def false(self) -> Expr:
+        return self._literals.FalseLiteral()
+
     def null(self, like: Expr) -> Expr:
         """A null of another expression's type."""
         return self._literals.create(None, like.dataType())
@@ -110,6 +113,32 @@ class Catalyst:
     def attribute(self, name: str, like: Expr) -> Expr:
         """A column of another expression's type that no plan has yet."""
         return self.alias(self.null(like), name).toAttribute()
+
+    def own(self, expression: Expr) -> Expr:
+        """A copy that shares nothing: some expressions keep a buffer, and workers are threads."""
+        return self._jvm.org.apache.commons.lang3.SerializationUtils.clone(expression)
+
+    def ordered(self, expression: Expr) -> Expr:
+        """The expression with sums and products computed in the order in which they are written.
+
+        Spark takes ``a + (b + c)`` and ``(a + b) + c`` for the same expression and computes one of
+        them for both. In one query that is its choice; between queries it would give one of them
+        the rounding, or the overflow, of the other.
+        """
+        if not expression.containsPattern(self.pattern("BINARY_ARITHMETIC")):
+            return expression
+        children = listed(expression.children())
+        changed = [self.ordered(child) for child in children]
+        name = kind(expression)
+        if name in ("Add", "Multiply"):
+            tagged = (kind(child) == name for child in children)
+            changed = [
+                self.make("KnownNullable", child) if tag else child
+                for child, tag in zip(changed, tagged, strict=True)
+            ]
+        if all(a is b for a, b in zip(children, changed, strict=True)):
+            return expression
+        return expression.withNewChildren(self.seq(changed))
 
     def any_of(self, conditions: Sequence[Expr]) -> Expr:
         return self.joined("Or", conditions)

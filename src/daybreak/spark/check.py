@@ -35,7 +35,7 @@ from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
 from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
-from daybreak.spark.functions import Function, Repeatable, called
+from daybreak.spark.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.lexer import moving_literal, without_semicolons
 from daybreak.spark.standing import said
 from daybreak.spark.tables import ARRIVAL
@@ -150,6 +150,7 @@ class Checker:
     def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
+        _refuse_surrogates(sql, place)
         text = without_semicolons(self._session, sql)
         with self._explaining(place):
             parsed = self._parsed(text)
@@ -262,6 +263,12 @@ class Checker:
                     f"its function returns a frame that does not read stream {unused[0]!r}",
                     "build the result from the frames it is given, or leave that parameter out",
                 )
+            others = sorted(shape.reads - set(reads))
+            if others:
+                raise Refused(
+                    f"its function reads stream {others[0]!r}, which is none of its parameters",
+                    f"add a parameter {others[0]!r}",
+                )
             if windowing is not None and _is_self_band(windowing):
                 raise Refused(
                     "its function joins a stream with itself by a band of times",
@@ -269,6 +276,14 @@ class Checker:
                 )
         leaves = {s: self._frames[s]._jdf.queryExecution().analyzed() for s in reads}
         repeatable = Repeatable.of(self._catalyst, plan, leaves)
+        try:
+            repeatable.confirm(self._catalyst, called(function, self._session, schemas, place))
+        except AnotherPlan:
+            raise ConfigError(
+                place,
+                "its function gives another plan when it is called again",
+                "let it depend on nothing but its parameters; make frames of static rows outside",
+            ) from None
         kind: Kind = "function" if windowing is None else "window"
         return CheckedQuery(
             name, reads, frame.schema, kind, repeatable=repeatable, windowing=windowing
@@ -278,7 +293,8 @@ class Checker:
         self, plan: Plan, reads: tuple[str, ...], windowing: Windowing
     ) -> tuple[Aggregate | None, Panes | None]:
         """The query as an aggregate over windows, and as one of panes, if it is such a one."""
-        if len(reads) > 1:
+        # A subquery over a static table is resolved for each job.
+        if len(reads) > 1 or plan.subqueriesAll().size():
             return None, None
         aggregate = None
         try:
@@ -418,6 +434,15 @@ def _check_columns(schema: StructType) -> None:
         raise Refused(
             f"has a column no sink can hold ({_one_line(str(error))})", "cast it to a text"
         ) from error
+
+
+def _refuse_surrogates(sql: str, place: str) -> None:
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            place, f"character {error.start + 1} of its SQL is half of one", "correct it"
+        ) from None
 
 
 def _kinds(kind: DataType) -> set[type[DataType]]:

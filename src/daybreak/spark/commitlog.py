@@ -281,7 +281,7 @@ class CommitLog:
         if known is None:
             return False
         streams = self.places(query.name).keys()
-        if known[0] != query.fingerprint or streams != query.starts.keys():
+        if not query.is_known_as(known[0]) or streams != query.starts.keys():
             raise ConfigError(
                 query.place or f"query {query.name!r}",
                 "has changed SQL since this run directory was made, and its old results "

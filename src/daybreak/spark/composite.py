@@ -49,6 +49,8 @@ class Source:
     parsed: Plan | None = None
     #: Equal for joins that give the same rows, whatever their text.
     canonical: Plan | None = None
+    #: Names and types of the columns, as JSON.
+    schema: str = ""
 
     @property
     def kin(self) -> str:
@@ -115,10 +117,11 @@ def take_apart(
     output = below.output()
     columns = []
     for named in listed(plan.projectList()):
-        inner = named.child() if kind(named) == "Alias" else named
+        inner = catalyst.ordered(named.child()) if kind(named) == "Alias" else named
         at = place.get(ids([inner])[0]) if kind(inner) == "AttributeReference" else None
         key = None if at is not None else catalyst.key(inner, output)
         columns.append(Column(named.name(), inner, at, key))
+    condition = None if condition is None else catalyst.ordered(condition)
     return Parts(source, condition, tuple(columns))
 
 
@@ -148,7 +151,7 @@ def _source(
     again = analyse(read)
     if not below.sameResult(again):
         return None
-    return Source(stream, output, numbers, read, below.canonicalized())
+    return Source(stream, output, numbers, read, below.canonicalized(), below.schema().json())
 
 
 def _in_python(catalyst: Catalyst, trees: Sequence[Plan | Expr]) -> bool:
@@ -173,6 +176,8 @@ class Composite:
         assert all(part.source.same_as(self.source) for part in parts)
         self.stream = self.source.stream
         self.cutter = Cutter.of(parts, catalyst)
+        own = catalyst.own
+        self._conditions = [None if p.condition is None else own(p.condition) for p in parts]
         self._parts = parts
         self._catalyst = catalyst
         self._plain = sorted({c.at for part in parts for c in part.columns if c.at is not None})
@@ -204,8 +209,8 @@ class Composite:
         seen = [make.alias(output[at], name, number) for at, name, number in self._inputs]
         copied = [make.alias(output[at], _held(at), self._copies[at]) for at in plain]
         plan = make.project([*seen, *copied], rows)
-        if self.source.parsed is not None and all(p.condition is not None for p in self._parts):
-            plan = make.filter(make.any_of([p.condition for p in self._parts]), plan)
+        if self.source.parsed is not None and None not in self._conditions:
+            plan = make.filter(make.any_of(self._conditions), plan)
         plan = make.project([*listed(plan.output()), *self._masks], plan)
         masks = [mask.toAttribute() for mask in self._masks]
         kept = [alias.toAttribute() for alias in copied]
@@ -215,14 +220,14 @@ class Composite:
         """Each mask: the bits of up to ``BITS`` queries."""
         make, nothing = self._catalyst, self._catalyst.long(0)
 
-        def bit(at: int, part: Parts) -> Expr:
+        def bit(at: int, condition: Expr | None) -> Expr:
             one = make.long(1 << at)
-            return one if part.condition is None else make.make("If", part.condition, one, nothing)
+            return one if condition is None else make.make("If", condition, one, nothing)
 
         return [
-            make.joined("BitwiseOr", [bit(at, part) for at, part in enumerate(some)])
-            for first in range(0, len(self._parts), BITS)
-            for some in [self._parts[first : first + BITS]]
+            make.joined("BitwiseOr", [bit(at, condition) for at, condition in enumerate(some)])
+            for first in range(0, len(self._conditions), BITS)
+            for some in [self._conditions[first : first + BITS]]
         ]
 
     def _all_inputs(self) -> list[tuple[int, str, object]]:
@@ -249,7 +254,8 @@ class Composite:
                 make.make("GreaterThan", make.make("BitwiseAnd", masks[i], make.long(b)), zero)
                 for i, b in bits.items()
             ]
-            value = make.make("If", make.any_of(kept), expression, make.null(expression))
+            own = make.own(expression)
+            value = make.make("If", make.any_of(kept), own, make.null(own))
             found.append(make.alias(value, f"e{at}"))
         return found
 

@@ -268,9 +268,17 @@ class JobRunner:
     def _run_plan(
         self, over: Callable[[Plan], Plan], rows: pa.Table, schema: StructType
     ) -> pa.Table:
-        frame = self._frame_as("rows", rows, schema, gathers=True)
-        plan = over(frame._jdf.queryExecution().analyzed())
-        return self._catalyst.frame(plan, self._session).toArrow()
+        def run(few_rows: int) -> pa.Table:
+            frame = self._frame_as("rows", rows, schema, gathers=True, few_rows=few_rows)
+            plan = over(frame._jdf.queryExecution().analyzed())
+            return self._catalyst.frame(plan, self._session).toArrow()
+
+        try:
+            return run(FEW_ROWS)
+        except (PySparkException, Py4JError):
+            if rows.num_rows > FEW_ROWS:
+                raise
+            return run(-1)  # see ``_compute``
 
     def _known(self, kind: object, queries: Sequence[Runnable], make: Callable[[], Any]) -> Any:
         """What these queries are compiled to, made once."""
@@ -318,7 +326,7 @@ class JobRunner:
             frame.createOrReplaceTempView(quoted(composite.stream))
             frame = self._catalyst.frame(source.parsed, self._session)
         plan = frame._jdf.queryExecution().analyzed()
-        if len(frame.columns) != len(source.output):
+        if source.schema and plan.schema().json() != source.schema:
             raise Apart("a static table has other columns than when the queries were checked")
         return self._catalyst.frame(composite.over(plan), self._session).toArrow()
 

@@ -17,12 +17,14 @@ def moving_literal(session: SparkSession, text: str) -> str | None:
 
     The parsed plan does not show where a constant came from, so the tokens are looked at.
     """
-    if not any(word in text.lower() for word in _MOVING):
+    if "\\" not in text and not any(word in text.lower() for word in _MOVING):
         return None
     for kind, literal in pairwise(token.getText() for token in _tokens(session, text)):
         value = literal.lstrip("rR").strip("'\"").strip()
-        # Spark allows a time zone behind the word.
-        if kind.upper() in _TYPES and literal[-1:] in "'\"" and value.lower().startswith(_MOVING):
+        if kind.upper() not in _TYPES or literal[-1:] not in "'\"":
+            continue
+        # Spark allows a time zone behind the word. An escaped letter may be part of one.
+        if value.lower().startswith(_MOVING) or "\\" in value:
             return f"'{value}'"
     return None
 

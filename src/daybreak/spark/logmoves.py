@@ -58,9 +58,11 @@ def stored_progress(db: sqlite3.Connection, query: str) -> Progress | None:
 
 def keep_progress(db: sqlite3.Connection, query: Declaration) -> None:
     """A known query continues from its partial aggregates, which it would make in the same way."""
+    values = (query.fingerprint, query.name)
+    db.execute("UPDATE queries SET fingerprint = ? WHERE name = ?", values)
     if not refuse_other_panes(db, query) and query.progress is not None:
-        values = (query.progress.panes, query.name)
-        db.execute("UPDATE progress SET panes = ? WHERE query = ?", values)
+        panes = query.progress.panes
+        db.execute("UPDATE progress SET panes = ? WHERE query = ?", (panes, query.name))
 
 
 def refuse_other_panes(db: sqlite3.Connection, query: Declaration) -> bool:

@@ -102,6 +102,11 @@ class Declaration:
     #: Where it is declared.
     place: str = ""
 
+    def is_known_as(self, fingerprint: str) -> bool:
+        """Whether a fingerprint in the log is of this query; see ``sql_fingerprint``."""
+        _, _, earlier = self.fingerprint.partition(":")
+        return fingerprint in (self.fingerprint, earlier)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRow:

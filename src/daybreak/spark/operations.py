@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -17,6 +16,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
+from daybreak.model.sqlnames import tokens_in
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.admission import Verdict
@@ -33,6 +33,8 @@ from daybreak.spark.windows.inbox import replayed
 from daybreak.spark.windows.panes import way_of
 from daybreak.spark.windows.shared import moved_views
 from daybreak.spark.windows.times import NEVER
+from daybreak.spark.windows.views import FORMAT as VIEW
+from daybreak.spark.windows.views import box_name
 
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
@@ -49,15 +51,14 @@ def fingerprint(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-#: A quoted text or name, as SQL writes it.
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
-
-
 def sql_fingerprint(*texts: str) -> str:
-    """Layout does not matter, except inside quotes."""
-    plain = [" ".join(sql.split()) for sql in texts]
-    quoted = [q for sql in texts for q in _QUOTED.findall(sql) if " ".join(q.split()) != q]
-    return fingerprint("\0".join([*plain, *quoted]))
+    """Changes when a query's tokens do: layout, comments and a last semicolon do not matter.
+
+    Behind the colon, the fingerprint that earlier versions made, for logs that hold it.
+    """
+    tokens = "\0".join("\1".join(tokens_in(sql)).rstrip("\1;") for sql in texts)
+    earlier = "\0".join(" ".join(sql.split()) for sql in texts)
+    return f"{fingerprint(tokens)}:{fingerprint(earlier)}"
 
 
 def one_box(spec: QuerySpec, reads: tuple[str, ...]) -> tuple[Box, Query]:
@@ -276,6 +277,13 @@ class Operations:
         checked = Checker(prepared.spark, prepared.schemas, times).sql(
             spec.name, spec.sql or "", spec.place
         )
+        for stream in checked.reads:
+            if prepared.streams[stream].format == VIEW and box_name(stream) not in prepared.checked:
+                raise ConfigError(
+                    spec.place,
+                    f"reads view {stream!r}, which is not computed: no declared query reads it",
+                    "declare this query in the pipeline and start again, or read its streams",
+                )
         if checked.windowing is not None:
             refuse_long(checked.windowing, spec.place, prepared.max_window_us)
         assert spec.sink is not None

@@ -27,6 +27,8 @@ QUERIES = {
         "v > 3",
         "max(concat('n > 2 ', v)) <> 'max(v)'",
     ),
+    "share": ("k, count(*) FILTER (WHERE v > 9) / count(*) AS share", "k = 0", None),
+    "inverse": ("k, count(*) AS n", "k = 1", "10 / count(*) > 0"),
     "spread": ("window.start AS b, k, max(v) - min(v) AS spread, 'count(1)' AS c", None, None),
 }
 

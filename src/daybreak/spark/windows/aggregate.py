@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daybreak.model.errors import EngineBug
 from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, kind, listed, positions, replaced
@@ -75,6 +75,22 @@ class Aggregate:
             moved_condition(self.having, self.node), tuple(listed(selected)),
         )  # fmt: skip
 
+    def own(self, catalyst: Catalyst) -> Aggregate:
+        """The same with expressions that no other worker uses; see ``Catalyst.own``."""
+
+        def copied(expression: Expr | None) -> Expr | None:
+            return None if expression is None else catalyst.own(expression)
+
+        node, named = self.node, listed(self.node.aggregateExpressions())
+        return replace(
+            self,
+            node=catalyst.copied(
+                node, node.groupingExpressions(), catalyst.seq(catalyst.own(e) for e in named)
+            ),
+            condition=copied(self.condition),
+            having=copied(self.having),
+        )
+
     def over(self, catalyst: Catalyst, rows: Plan) -> Plan:
         """The stream's rows with their windows."""
         leaf = catalyst.aliased(rows, self.row)
@@ -107,8 +123,14 @@ def take_apart(
     keys = _keys(node, columns)
     if keys is None or not _has_unique_names(node):
         return None
+    named = [catalyst.ordered(column) for column in listed(node.aggregateExpressions())]
     return Aggregate(
-        stream, windowing.over, node, base, columns, condition, keys, having,
+        stream, windowing.over,
+        catalyst.copied(node, node.groupingExpressions(), catalyst.seq(named)),
+        base, columns,
+        None if condition is None else catalyst.ordered(condition),
+        keys,
+        None if having is None else catalyst.ordered(having),
         selected or tuple(listed(node.output())),
     )  # fmt: skip
 

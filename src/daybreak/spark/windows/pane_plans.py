@@ -161,8 +161,9 @@ class Fill:
     """The partials of several aggregates of one kin, from rows with their panes."""
 
     def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
-        make, first = catalyst, aggregates[0]
-        aligned = [aggregate.aligned(catalyst, first) for aggregate in aggregates]
+        make, mine = catalyst, [aggregate.own(catalyst) for aggregate in aggregates]
+        first = mine[0]
+        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
         self._catalyst, self._node = catalyst, first.node
         self._marks = Marks(catalyst, aligned)
         pane, late = (make.attribute(name, make.long(0)) for name in (PANE, LATE))
@@ -200,8 +201,9 @@ class Merge:
     """The windows of several aggregates of one kin, from their partials."""
 
     def __init__(self, catalyst: Catalyst, panes: Sequence[Panes]) -> None:
-        make, first = catalyst, panes[0].aggregate
-        aligned = [one.aggregate.aligned(catalyst, first) for one in panes]
+        make, mine = catalyst, [one.aggregate.own(catalyst) for one in panes]
+        first = mine[0]
+        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
         self._catalyst, self._panes = catalyst, panes
         keys = [first.row[at] for at in sorted(first.keys)]
         self._row = [*keys, first.window]

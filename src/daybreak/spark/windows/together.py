@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, listed
+from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, kind, listed
 from daybreak.spark.composite import typed
 from daybreak.spark.windows.aggregate import Aggregate
 
@@ -41,6 +41,24 @@ class Marks:
         """The call of an aggregate function over the rows that a query keeps."""
         mark = self.columns[query]
         return call if mark is None else self._catalyst.filtered(call, mark)
+
+    def guarded(self, query: int, columns: Sequence[Expr]) -> list[Expr]:
+        """Columns that are computed only for groups with a row of the query.
+
+        Over no rows an expression on aggregates may fail: count_if(...) / count(*).
+        """
+        make, mark = self._catalyst, self.columns[query]
+        if mark is None:
+            return list(columns)
+
+        def guard(column: Expr) -> Expr:
+            if kind(column) != "Alias":
+                return column  # a key
+            value = column.child()
+            safe = make.make("If", self.flag(query), value, make.null(value))
+            return make.alias(safe, column.name(), column.exprId())
+
+        return [guard(column) for column in columns]
 
     def flag(self, query: int) -> Expr:
         """Whether a group has a row of a query: true if so, else false or null."""
@@ -72,7 +90,7 @@ class Results:
         for i, (aggregate, mark) in enumerate(zip(aggregates, shown, strict=True)):
             inside = mark.toAttribute()
             if aggregate.having is not None:
-                inside = make.all_of([inside, aggregate.having])
+                inside = make.make("If", inside, aggregate.having, make.false())
             results.append(make.alias(inside, f"in{i}"))
             for j, column in enumerate(aggregate.selected):
                 results.append(make.alias(column, f"c{i}_{j}"))
@@ -97,13 +115,14 @@ class Together:
     """Aggregates over the rows of their stream."""
 
     def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
-        first = self._first = aggregates[0]
-        aligned = [aggregate.aligned(catalyst, first) for aggregate in aggregates]
+        mine = [aggregate.own(catalyst) for aggregate in aggregates]
+        first = self._first = mine[0]
+        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
         self.stream = first.stream
         self._catalyst = catalyst
         self._marks = Marks(catalyst, aligned)
         columns = [
-            aggregate.named(partial(self._marks.only, i), catalyst)
+            self._marks.guarded(i, aggregate.named(partial(self._marks.only, i), catalyst))
             for i, aggregate in enumerate(aligned)
         ]
         flags = [self._marks.flag(i) for i in range(len(aligned))]
