@@ -49,6 +49,7 @@ class Ways:
             checker.sql(f"q{i}", f"SELECT {columns} FROM {STREAM} WHERE {f.condition}")
             for i, f in enumerate(filters(queries))
         ]
+        table = table.select(schema.names)  # in the stream's order, as segments are
         self.spark, self.table, self.file = spark, table, file
         self.catalyst = Catalyst(spark)
         self.composite = Composite([c.parts for c in checked if c.parts], self.catalyst)
