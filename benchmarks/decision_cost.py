@@ -34,10 +34,10 @@ from statistics import median
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, Stream
-from daybreak.policies.base import BasePolicy, Work
+from daybreak.policies.base import BasePolicy, Plan, Work
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.state import SystemState
 
 COST_NS = 50_000
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -95,7 +95,7 @@ def by_policy(label: str, boxes: int) -> Decision:
     def step() -> None:
         nonlocal now
         plan = policy.decide(now, 0)
-        assert plan is not None
+        assert isinstance(plan, Plan)
         now += COST_NS
         box = plan.steps[0].box
         served(state, box, now)

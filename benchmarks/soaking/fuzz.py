@@ -260,7 +260,7 @@ def answer_all(app: App, run_dir: Path) -> None:
 
 def work(folder: Path) -> None:
     """Opens a run directory as a start does, without Spark, and takes one step further."""
-    from daybreak.runtime.inbox import Inbox
+    from daybreak.engine.inbox import Inbox
     from daybreak.spark.commitlog import CommitLog
     from daybreak.spark.logrows import CursorMove
     from daybreak.spark.recovery import recover

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.weights import weights_by_subscribers
@@ -10,7 +11,6 @@ from daybreak.policies.base import Change
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.simulate import NO_OVERHEADS

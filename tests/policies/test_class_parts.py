@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.abd import corrected
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, Work
@@ -16,7 +17,6 @@ from daybreak.policies.rates import OutputRates
 from daybreak.policies.registry import make_policy_with
 from daybreak.policies.shares import box_shares, query_shares
 from daybreak.policies.stuck import ReadyOrStuck
-from daybreak.runtime.state import SystemState
 
 NAN = math.nan
 
@@ -49,7 +49,7 @@ def picks(policy: BasePolicy, state: SystemState, count: int, worker: int = 0) -
     found = []
     for _ in range(count):
         plan = policy.decide(0, worker)
-        assert plan is not None
+        assert isinstance(plan, Plan)
         found.append(state.network.boxes[plan.steps[0].box].name)
         policy.on_completion(plan, worker, 0, 0)
     return found
@@ -91,7 +91,7 @@ def test_cqc_gives_each_class_its_quota_in_turn() -> None:
     served, now = "", 0
     for _ in range(20):
         plan = policy.decide(now, 0)
-        assert plan is not None
+        assert isinstance(plan, Plan)
         query = state.network.box_queries[plan.steps[0].box][0]
         served += state.network.queries[query].cls
         state.tuples_in[plan.steps[0].box] += 1
@@ -312,8 +312,11 @@ def _first_boxes(policy: BasePolicy, state: SystemState, workers: int) -> list[s
     found: list[str | None] = []
     for worker in range(workers):
         plan = policy.decide(0, worker)
-        found.append(plan and state.network.boxes[plan.steps[0].box].name)
-        for step in plan.steps if plan else ():
+        if not isinstance(plan, Plan):
+            found.append(None)
+            continue
+        found.append(state.network.boxes[plan.steps[0].box].name)
+        for step in plan.steps:
             state.running[step.box] = True
     return found
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.engine.state import SystemState
 from daybreak.experiments.fas import testbed
 from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.policies.base import Change, Plan, Work
@@ -18,7 +19,6 @@ from daybreak.policies.knee import Knee, drained
 from daybreak.policies.prioritised import PrioritisedQueries
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.laws import assert_same, busy_network
 from daybreak.simulation.simulate import simulate

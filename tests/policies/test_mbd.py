@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.mbd import MbdParams, MulticoreBroadcastDisks
 from daybreak.policies.mbd_schedule import mbd_schedule, query_priorities
 from daybreak.policies.sharing import MergedQueries, query_costs_ns
-from daybreak.runtime.state import SystemState
 
 
 def network(*queries: tuple[str, str, int], shared: tuple[tuple[str, str], ...] = ()) -> Network:

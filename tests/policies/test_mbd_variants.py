@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.policies.ambd import AffinityBroadcastDisks
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.mbd import MulticoreBroadcastDisks
 from daybreak.policies.mbd_qos import QosBroadcastDisks, half_life_ns
-from daybreak.runtime.state import SystemState
 
 
 def network(**deadlines_s: float | None) -> Network:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, Stream
-from daybreak.policies.base import Plan, Step, Work
+from daybreak.policies.base import Decision, Plan, Step, Work
 from daybreak.policies.ready import all_paths
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.state import SystemState
 
 PUSH = ("fixed-priority-push", "slope-slack-push", "bucketing-push", "bucketing-clearing")
 
@@ -29,8 +29,8 @@ def fan_in() -> Network:
     )
 
 
-def names(view: SystemState, plan: Plan | None) -> list[str]:
-    assert plan is not None
+def names(view: SystemState, plan: Decision) -> list[str]:
+    assert isinstance(plan, Plan)
     return [view.network.boxes[step.box].name for step in plan.steps]
 
 
@@ -57,7 +57,7 @@ def test_the_urgent_path_runs_to_its_output_and_only_inputs_are_candidates(name:
     # The paths of a1 and a2 meet in a3: they never run at the same time.
     second = policy.decide(0, 1)
     assert names(view, second) == ["a1", "a3"]
-    assert second is not None
+    assert isinstance(second, Plan)
     for step in second.steps:
         view.running[step.box] = True
     assert policy.decide(0, 0) is None
@@ -97,7 +97,7 @@ def test_a_list_is_as_long_as_the_schedule_size(name: str) -> None:
     for turn in range(apps):
         plan = policy.decide(turn, 0)
         assert names(view, plan) == [f"b{turn}"]
-        assert plan is not None
+        assert isinstance(plan, Plan)
         view.pending[turn] = 0
         policy.on_completion(plan, 0, 10, turn)
         invocations.append(work.invocations)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.bucketing import Bucketing, Grid
 from daybreak.policies.clearing import LogGrid
 from daybreak.policies.registry import make_policy_with
 from daybreak.policies.urgency import Outlook
-from daybreak.runtime.state import SystemState
 
 US = 1000
 
@@ -57,7 +57,7 @@ def test_estimates_that_move_are_followed() -> None:
     policy = make_policy_with("fixed-priority", level="query")
     policy.attach(view, Work(), 1)
     plan = policy.decide(0, 0)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     outlook.learn(plan)
     assert outlook.latencies(0, 0)[0][1] == before + 3 * 4 * US + 2 * 4 * US
 
@@ -102,7 +102,7 @@ def order(name: str, view: SystemState, now_ns: int, **params: int) -> list[int]
     policy = make_policy_with(name, schedule_size=0, **params)
     policy.attach(view, Work(), 1)
     plan = policy.decide(now_ns, 0)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     return [step.box for step in plan.steps]
 
 

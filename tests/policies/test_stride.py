@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
-from daybreak.policies.base import Change, Work
+from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.state import SystemState
 
 JOB_NS = 10_000_000
 
@@ -28,7 +28,7 @@ def test_a_raised_class_need_not_wait_for_what_it_owed_at_its_old_priority() -> 
         ran = []
         for _ in range(count):
             plan = policy.decide(0, 0)
-            assert plan is not None
+            assert isinstance(plan, Plan)
             ran.append(plan.steps[0].box)
             policy.on_completion(plan, 0, JOB_NS, 0)
         return ran
@@ -61,7 +61,7 @@ def test_a_patient_class_lets_others_go_first_while_its_answers_lose_nothing() -
 
     def ran(now_s: float) -> int:
         plan = policy.decide(round(now_s * 1e9), 0)
-        assert plan is not None
+        assert isinstance(plan, Plan)
         policy.on_completion(plan, 0, JOB_NS, round(now_s * 1e9))
         return plan.steps[0].box
 

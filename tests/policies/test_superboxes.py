@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
-from daybreak.policies.base import Work
+from daybreak.policies.base import Plan, Work
 from daybreak.policies.registry import make_policy_with
 from daybreak.policies.superbox_priority import (
     NO_HURRY,
@@ -29,7 +30,6 @@ from daybreak.policies.superboxes import (
     spanner,
     splits,
 )
-from daybreak.runtime.state import SystemState
 
 MS = 1_000_000
 
@@ -297,7 +297,7 @@ def test_the_policy_runs_the_most_urgent_first(params: dict[str, object], first:
     policy = make_policy_with("superbox", traversal="mc", **params)
     policy.attach(state, Work(), 1)
     plan = policy.decide(8 * MS, 0)
-    assert plan is not None
+    assert isinstance(plan, Plan)
     assert " ".join(state.network.boxes[s.box].name for s in plan.steps) == first
 
 
@@ -308,7 +308,7 @@ def test_superboxes_that_share_a_box_are_never_out_together() -> None:
         policy = make_policy_with("superbox", superboxes=choice, traversal="mc")
         policy.attach(state, Work(), 1)
         plans: list[set[int]] = []
-        while (plan := policy.decide(0, len(plans))) is not None:
+        while isinstance(plan := policy.decide(0, len(plans)), Plan):
             plans.append({step.box for step in plan.steps})
             state.running = [r or b in plans[-1] for b, r in enumerate(state.running)]
         assert len(plans) == together

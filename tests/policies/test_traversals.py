@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.experiments.aurora.examples import (
     P_NS,
     crossover,
@@ -19,7 +20,6 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
 from daybreak.policies.superboxes import applications, cut
 from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.laws import busy_network
 
 ONE_EACH = dict.fromkeys(range(6), 1.0)

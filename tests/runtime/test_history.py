@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.runtime.history import History
 from daybreak.runtime.report import summarise, weighted_percentiles
 from daybreak.runtime.snapshot import HISTORY_S, MOST_JOBS
-from daybreak.runtime.state import SystemState
 
 S = 1_000_000_000
 START = 1_000 * S

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from daybreak.cli.main import app
+from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.report.run import starts_lines
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import Parts
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.starts import load_run
-from daybreak.runtime.state import SystemState
 
 S = 1_000_000_000
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from daybreak.engine.inbox import Waiting
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.jobs import Delivery, Made, Queries
 from daybreak.simulation.replay import Replay
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from daybreak.engine.inbox import Inbox
 from daybreak.model.specs import SinkSpec
-from daybreak.runtime.inbox import Inbox
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import write_durably
 from daybreak.spark.logrows import Cursor, CursorMove

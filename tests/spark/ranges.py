@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from daybreak.runtime.inbox import Inbox
+from daybreak.engine.inbox import Inbox
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.runtime.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
+from daybreak.engine.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
 from daybreak.spark.catalyst import Catalyst, kind, nodes
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema

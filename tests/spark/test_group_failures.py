@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
+from daybreak.engine.inbox import Inbox, Waiting
+from daybreak.engine.state import SystemState
 from daybreak.model.limits import Limits
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.history import History
-from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.composite import Parts, Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.logspace import tuples_before
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import LongType
 
+from daybreak.engine.state import SystemState
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.spark.app import App
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.run import Run

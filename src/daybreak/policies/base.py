@@ -37,6 +37,46 @@ class Plan(NamedTuple):
     quota_ns: int | None = None
 
 
+class Wait(NamedTuple):
+    """Nothing now: ask again at this instant, or at the next event if that comes first."""
+
+    until_ns: int
+
+
+#: What a policy answers: a plan, nothing until an instant, or nothing until the next event.
+Decision = Plan | Wait | None
+
+
+class JobCost(NamedTuple):
+    """What a job costs in a worker's time, and how sure that is.
+
+    A job of one query and ``riders`` more on n tuples each takes ``fixed + per_tuple x n +
+    riders x (per_rider + per_rider_tuple x n)``.
+    """
+
+    fixed_ns: float
+    per_tuple_ns: float
+    per_rider_ns: float = 0.0
+    per_rider_tuple_ns: float = 0.0
+    #: Standard errors of the first two. Jobs that are all of one length cannot tell them apart.
+    fixed_error_ns: float = 0.0
+    per_tuple_error_ns: float = 0.0
+
+    def of(self, tuples: float, riders: int = 0) -> float:
+        """The expected time (ns) of a job."""
+        rider_ns = self.per_rider_ns + self.per_rider_tuple_ns * tuples
+        return self.fixed_ns + self.per_tuple_ns * tuples + riders * rider_ns
+
+
+class Cell(NamedTuple):
+    """Queries that run as one job when they are at the same place of their streams."""
+
+    queries: tuple[int, ...]
+    cost: JobCost
+    #: How far apart the windows close that these queries answer; 0 where they answer rows.
+    slide_ns: int = 0
+
+
 class Change(NamedTuple):
     """Something declared has changed; the view already shows the new value."""
 
@@ -100,6 +140,17 @@ class View(Protocol):
         """Time each box has worked so far, without the overhead of calling it."""
 
     @property
+    def arrived(self) -> Sequence[int]:
+        """Tuples that came to each box so far."""
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """Which queries run together, and what a job of them costs; a query is in one cell.
+
+        Cells change when queries come, go, change their class or have to run alone.
+        """
+
+    @property
     def class_priority(self) -> Sequence[float]: ...
     @property
     def query_class(self) -> Sequence[int]: ...
@@ -160,13 +211,25 @@ class Policy(Protocol):
     def on_change(self, change: Change, now_ns: int) -> None:
         """A priority, class or weight changed, or a query was paused or resumed."""
 
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        """The view shows one more query, or another one at the index of one that was removed.
+
+        What the policy has learned of the others stays. Its tuples arrive after this call.
+        """
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        """A query is gone: it is not running and holds no tuples, now and later.
+
+        Indices stay as they are.
+        """
+
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
     ) -> None:
         """Results of a query left, each for so many tuples; only if ``watches_results``."""
 
-    def decide(self, now_ns: int, worker: int) -> Plan | None:
-        """The next plan for this worker, or None to wait for the next event.
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        """The next plan for this worker; None to wait for the next event, or ``Wait``.
 
         Every box of a plan must be free (not running), and at least one must hold tuples.
         """
@@ -219,13 +282,24 @@ class BasePolicy(ABC):
     def on_change(self, change: Change, now_ns: int) -> None:
         pass
 
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        """Not overridden: the policy is replaced by a fresh one, which begins from nothing."""
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        pass
+
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
     ) -> None:
         pass
 
     @abstractmethod
-    def decide(self, now_ns: int, worker: int) -> Plan | None: ...
+    def decide(self, now_ns: int, worker: int) -> Decision: ...
+
+    @classmethod
+    def keeps_learning(cls) -> bool:
+        """Whether it takes queries that come while it runs, and keeps what it has learned."""
+        return cls.on_query_added is not BasePolicy.on_query_added
 
     def settings(self) -> Mapping[str, Any]:
         """Its parameters, for the run report."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.state import SystemState
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios, starvation_alarms_over
 from daybreak.runtime.report import summarise
@@ -28,7 +29,6 @@ from daybreak.runtime.snapshot import (
     Spread,
     known,
 )
-from daybreak.runtime.state import SystemState
 
 EVERY_NS = NS_PER_S
 #: Rates are taken over so many seconds.

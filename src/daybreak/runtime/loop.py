@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from daybreak.engine.express import Express
+from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
 from daybreak.policies.base import Change, Plan, Policy, Work
-from daybreak.runtime.express import Express
-from daybreak.runtime.state import SystemState
 
 
 class Executor(Protocol):
@@ -77,7 +77,7 @@ class Loop:
         idle, work = self.idle, self.work
         while idle:
             plan = self.policy.decide(self.executor.now_ns, idle[-1])
-            if plan is None:
+            if not isinstance(plan, Plan):  # None
                 work.clear()
                 return
             if self._marks and not self._mark(plan):

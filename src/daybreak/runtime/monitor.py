@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.shedding import work_ahead_ns
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.policies.base import Policy, Work
 from daybreak.runtime.report import (
@@ -23,9 +25,7 @@ from daybreak.runtime.report import (
     RunReport,
     TimeSpent,
 )
-from daybreak.runtime.shedding import work_ahead_ns
 from daybreak.runtime.staleness import Stale
-from daybreak.runtime.state import SystemState
 
 
 class Monitor:

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from math import ceil, floor
 
+from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import Plan, Work
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.pipes import Pipes

@@ -1,7 +1,7 @@
 """What a job costs, from the jobs that a run recorded.
 
 A job of a query on n tuples with r others riding along is modelled as ``fixed + scan x n +
-r x (margin + margin_each x n)``, the form the engine itself learns (``runtime.compositing``), by
+r x (margin + margin_each x n)``, the form the engine itself learns (``engine.compositing``), by
 least squares of the relative error with no figure below zero. Filters of one class over one
 stream share the figures; any other query has its own. What the form does not explain comes again
 in its order: if the k-th recorded job took longer, the k-th one takes so much longer, whatever it

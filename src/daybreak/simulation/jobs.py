@@ -1,7 +1,7 @@
 """An executor in virtual time whose unit is the job, as on Spark: for replays of recorded runs.
 
 A query is one box. Tuples wait in inboxes, by runs that arrived together; a policy's plan becomes
-jobs, with the riders the engine would take along (``runtime.compositing``), and all results of a
+jobs, with the riders the engine would take along (``engine.compositing``), and all results of a
 job leave at its end. Scheduling has a thread of its own and holds up whoever waits for it.
 """
 
@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.compositing import Compositor
+from daybreak.engine.inbox import Inbox, Waiting
+from daybreak.engine.state import SystemState
 from daybreak.policies.base import Change, Plan, Step, Work
-from daybreak.runtime.compositing import Compositor
-from daybreak.runtime.inbox import Inbox, Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.runtime.state import SystemState
 
 NEVER = 2**62
 

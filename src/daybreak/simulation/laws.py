@@ -18,13 +18,13 @@ from random import Random
 
 import numpy as np
 
+from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.model.overheads import OVERHEADS
-from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
+from daybreak.policies.base import BasePolicy, Change, Decision, Plan, View, Work
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.simulate import simulate
@@ -93,9 +93,9 @@ def keeps_to_limits(make: Make) -> None:
     """A step never names more than there is to take, nor a box twice at once."""
 
     class Checked(_Forwarding):
-        def decide(self, now_ns: int, worker: int) -> Plan | None:
+        def decide(self, now_ns: int, worker: int) -> Decision:
             plan = self.inner.decide(now_ns, worker)
-            for step in plan.steps if plan else ():
+            for step in plan.steps if isinstance(plan, Plan) else ():
                 assert step.limit is None or step.limit >= 1, f"limit {step.limit}"
                 assert 0 < step.fraction <= 1, f"fraction {step.fraction}"
             return plan
@@ -117,7 +117,7 @@ def leaves_the_view_alone(make: Make) -> None:
     """What a policy is shown, it does not change."""
 
     class Watched(_Forwarding):
-        def decide(self, now_ns: int, worker: int) -> Plan | None:
+        def decide(self, now_ns: int, worker: int) -> Decision:
             before = _snapshot(self.view)
             plan = self.inner.decide(now_ns, worker)
             assert _snapshot(self.view) == before, "decide() changed what it was shown"
@@ -238,18 +238,19 @@ class _Forwarding(BasePolicy):
 class _ShortTrains(_Forwarding):
     """Lets every box take five tuples at most."""
 
-    _given: Plan | None = None
+    _given: Decision = None
 
-    def decide(self, now_ns: int, worker: int) -> Plan | None:
+    def decide(self, now_ns: int, worker: int) -> Decision:
         plan = self._given = self.inner.decide(now_ns, worker)
-        if plan is None:
-            return None
+        if not isinstance(plan, Plan):
+            return plan
         return plan._replace(
             steps=tuple(s._replace(limit=min(s.limit or 5, 5)) for s in plan.steps)
         )
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
-        self.inner.on_completion(self._given or plan, worker, cost_ns, now_ns)
+        given = self._given if isinstance(self._given, Plan) else plan
+        self.inner.on_completion(given, worker, cost_ns, now_ns)
 
 
 def _snapshot(view: View) -> list[list[float]]:

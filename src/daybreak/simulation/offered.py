@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daybreak.runtime.shedding import work_ahead_ns
-from daybreak.runtime.state import SystemState
+from daybreak.engine.shedding import work_ahead_ns
+from daybreak.engine.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 
 

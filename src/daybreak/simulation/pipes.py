@@ -8,10 +8,10 @@ taking every step by itself (tests/simulation/test_executor.py).
 
 from __future__ import annotations
 
+from daybreak.engine.state import SystemState
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import Plan, Step
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.state import SystemState
 
 
 class Pipes:

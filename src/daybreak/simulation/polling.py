@@ -20,13 +20,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import BasePolicy, Change, Plan, Work
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.executor import GOLDEN, NEVER, charge_of, passing
 from daybreak.simulation.queues import Queues, Train
 from daybreak.simulation.randomness import generator_for, random_for

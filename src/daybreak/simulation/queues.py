@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from math import ceil
 
-from daybreak.runtime.state import SystemState
+from daybreak.engine.state import SystemState
 from daybreak.simulation.executor import NEVER
 
 Train = tuple[list[int], list[float]]

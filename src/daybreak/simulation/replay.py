@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.inbox import Waiting
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.jobcosts import JobCosts
 from daybreak.simulation.jobs import NEVER, Delivery, JobExecutor, Made, Queries
 from daybreak.simulation.recorded import Record

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from daybreak.engine.shedding import Shedder
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.loop import Loop
-from daybreak.runtime.shedding import Shedder
 from daybreak.simulation.executor import NEVER, VirtualExecutor
 from daybreak.simulation.randomness import random_for
 

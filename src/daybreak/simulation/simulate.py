@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from daybreak.engine.state import SystemState
 from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
@@ -16,7 +17,6 @@ from daybreak.policies.base import BasePolicy
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.memory import WeighingExecutor

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say
-from daybreak.runtime.inbox import Inbox
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import file_name, rows_kept
 from daybreak.spark.logrows import Declaration

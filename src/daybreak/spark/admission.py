@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from daybreak.engine.admission import Verdict, judge
+from daybreak.engine.express import highest_priority
 from daybreak.model.errors import ConfigError
-from daybreak.runtime.admission import Verdict, judge
-from daybreak.runtime.express import highest_priority
 from daybreak.spark.standing import said
 
 if TYPE_CHECKING:

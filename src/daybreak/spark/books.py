@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daybreak.runtime.compositing import Compositor
+from daybreak.engine.compositing import Compositor
+from daybreak.engine.state import SystemState
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.runtime.state import SystemState
 from daybreak.spark.jobs import Ran
 from daybreak.spark.segments import Segment
 from daybreak.spark.workers import Group

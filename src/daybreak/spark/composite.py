@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from daybreak.runtime.compositing import MOST
+from daybreak.engine.compositing import MOST
 from daybreak.spark.catalyst import Catalyst, Expr, Plan, ids, kind, listed
 
 #: Bits of one mask column; the sign bit and one more stay free.

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from daybreak.engine.inbox import Waiting
 from daybreak.policies.base import Change
 from daybreak.runtime.eventlog import Say, silent
-from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from math import ceil
 
+from daybreak.engine.compositing import Compositor
+from daybreak.engine.inbox import Inbox, Waiting, same_range
+from daybreak.engine.state import SystemState
 from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Work
-from daybreak.runtime.compositing import Compositor
-from daybreak.runtime.inbox import Inbox, Waiting, same_range
 from daybreak.runtime.loop import Loop
-from daybreak.runtime.state import SystemState
 from daybreak.spark.books import Books
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.jobs import JobRunner, Ran, Runnable

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from daybreak.engine.inbox import Waiting
 from daybreak.runtime.eventlog import Say, silent
-from daybreak.runtime.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog

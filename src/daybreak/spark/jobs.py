@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.catalyst import Catalyst, Plan
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.commitlog import CommitLog

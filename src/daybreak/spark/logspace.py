@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.runtime.loop import Loop
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import Segment

@@ -12,6 +12,8 @@ from hashlib import blake2b
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
+from daybreak.engine.admission import Verdict
+from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
 from daybreak.model.overlaps import refuse_overlaps
@@ -19,8 +21,6 @@ from daybreak.model.specs import QuerySpec
 from daybreak.model.sqlnames import tokens_in
 from daybreak.policies.base import BasePolicy, Change
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.runtime.admission import Verdict
-from daybreak.runtime.inbox import Inbox
 from daybreak.runtime.loop import Loop
 from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker

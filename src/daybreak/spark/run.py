@@ -17,6 +17,8 @@ from typing import Literal, Self, get_args
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from daybreak.engine.admission import Verdict
+from daybreak.engine.state import SystemState
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
@@ -24,7 +26,6 @@ from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SinkSpec
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.admission import Verdict
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.eventlog import EventLog
@@ -34,7 +35,6 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.runtime.state import SystemState
 from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.admission import Rates
 from daybreak.spark.books import Books

@@ -17,8 +17,8 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daybreak.engine.inbox import Waiting
 from daybreak.model import ConfigError, EngineBug
-from daybreak.runtime.inbox import Waiting
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.durable import file_name, make_folder, write_durably
 from daybreak.spark.logrows import Cursor, SegmentRow

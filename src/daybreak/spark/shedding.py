@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from daybreak.engine.shedding import Shedder
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
-from daybreak.runtime.shedding import Shedder
-from daybreak.runtime.state import SystemState
 from daybreak.spark.windows.views import ViewSink
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import DaybreakError
 from daybreak.policies.base import Plan
-from daybreak.runtime.inbox import Waiting
 from daybreak.spark.jobs import JobRunner, Ran
 
 #: How long a cancelled job may take to notice.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import CommittedFile, Cursor
 from daybreak.spark.recovery import recover

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from daybreak.engine.state import SystemState
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.rules import as_claimed, required
 from daybreak.model import Arrivals, Box, Network, Overheads, QoSGraph, Query, Stream
@@ -18,7 +19,6 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.policies.superboxes import applications
 from daybreak.policies.traversals import memory_rate, min_cost, min_latency, min_memory
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.simulate import simulate
 
@@ -251,7 +251,7 @@ def table_4_1(_context: Context) -> Outcome:
 def _decisions(policy: BasePolicy, view: SystemState) -> list[str]:
     policy.attach(view, Work(), 1)
     order = []
-    while (plan := policy.decide(0, 0)) is not None:
+    while isinstance(plan := policy.decide(0, 0), Plan):
         for step in plan.steps:
             view.pending[step.box] = 0
             order.append(view.network.boxes[step.box].name)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from daybreak.engine.state import SystemState
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
 from daybreak.experiments.rules import as_claimed
 from daybreak.model import Box, Network, Overheads, QoSGraph, Query, Stream
@@ -14,7 +15,6 @@ from daybreak.policies.bucketing import Grid
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 

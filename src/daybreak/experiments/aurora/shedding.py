@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from daybreak.engine.shedding import Input, drop_fractions
 from daybreak.experiments.aurora.batching import judged
 from daybreak.experiments.aurora.trees import ANY_RATE, offered
 from daybreak.experiments.core import Claim, Context, Experiment, Outcome
@@ -16,7 +17,6 @@ from daybreak.model import OVERHEADS, Network, QoSGraph, Query, Stream, chain
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.overload import overload
-from daybreak.runtime.shedding import Input, drop_fractions
 from daybreak.simulation.randomness import random_for
 from daybreak.simulation.simulate import simulate
 

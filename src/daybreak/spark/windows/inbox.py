@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from daybreak.runtime.inbox import Arrival, Inbox, Waiting, closing
+from daybreak.engine.inbox import Arrival, Inbox, Waiting, closing
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.times import NEVER, Windowing

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.composite import plain_schema, typed
 from daybreak.spark.logrows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
 from daybreak.spark.segments import SegmentStore

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.logrows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.tables import ARRIVAL

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.types import StructType
 
+from daybreak.engine.state import SystemState
 from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
-from daybreak.runtime.state import SystemState
 from daybreak.spark.windows.check import check_view_time, refuse_long
 from daybreak.spark.windows.views import FORMAT, box_name
 

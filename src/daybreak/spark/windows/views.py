@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.runtime.inbox import Waiting
+from daybreak.engine.inbox import Waiting
 from daybreak.spark.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.logrows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.runtime.inbox import Inbox, Waiting, closing, same_range
+from daybreak.engine.inbox import Inbox, Waiting, closing, same_range
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daybreak.runtime.state import SystemState
+from daybreak.engine.state import SystemState
 
 #: Queries that are compiled together, at most: beyond about 300 conditions the code Spark
 #: generates for one projection exceeds 64 KB.

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from tests.simulation.recording import jobs, model, record
 
+from daybreak.engine.express import Express, usable_threads
+from daybreak.engine.state import SystemState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.runtime.express import Express, usable_threads
 from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.overload import overload
 from daybreak.runtime.report import Backlog
-from daybreak.runtime.state import SystemState
 from daybreak.simulation.jobs import NEVER, JobExecutor
 from daybreak.simulation.recorded import Record
 from daybreak.simulation.replay import Replay

@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from daybreak.engine.express import highest_priority, usable_threads
 from daybreak.model.network import Network
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
-from daybreak.runtime.express import highest_priority, usable_threads
 
 #: Weight of the newest window in the rates.
 NEWEST = 0.5

@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, QueryClass, Stream
-from daybreak.model.shedding import SheddingParams
-from daybreak.runtime.shedding import (
+from daybreak.engine.shedding import (
     Input,
     Shedder,
     demand,
@@ -17,7 +15,9 @@ from daybreak.runtime.shedding import (
     work_ahead_ns,
     worth,
 )
-from daybreak.runtime.state import SystemState
+from daybreak.engine.state import SystemState
+from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, QueryClass, Stream
+from daybreak.model.shedding import SheddingParams
 
 INPUTS = st.lists(
     st.builds(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from daybreak.engine.state import SystemState
 from daybreak.policies.base import Plan, Step
-from daybreak.runtime.state import SystemState
 
 
 def usable_threads(workers: int, express: int, urgent: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.runtime.express import usable_threads
+from daybreak.engine.express import usable_threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.runtime.admission import judge, waits
+from daybreak.engine.admission import judge, waits
 
 PRIORITIES = {"high": 60.0, "low": 10.0}
 

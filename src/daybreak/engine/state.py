@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from daybreak.model.network import Network
 from daybreak.model.weights import weights_by_subscribers
+from daybreak.policies.base import Cell, JobCost
 
 
 class SystemState:
@@ -46,6 +47,20 @@ class SystemState:
         self.tuples_in = [0] * boxes
         self.tuples_out = [0] * boxes
         self.work_ns = [0] * boxes
+
+    @property
+    def arrived(self) -> list[int]:
+        """Tuples that came to each box so far; those that are being worked on are left out."""
+        return [n + done for n, done in zip(self.pending, self.tuples_in, strict=True)]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every query by itself: a call of its boxes costs no more than its tuples do."""
+        boxes, costs = self.network.boxes, self.cost_ns
+        return [
+            Cell((q,), JobCost(sum(boxes[b].call_ns for b in of), sum(costs[b] for b in of)))
+            for q, of in enumerate(self.network.query_boxes)
+        ]
 
     @property
     def threads(self) -> int:
