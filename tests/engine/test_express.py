@@ -11,16 +11,19 @@ import numpy as np
 import pytest
 from tests.simulation.recording import jobs, model, record
 
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import Started, SwitchPolicy
 from daybreak.engine.express import Express, usable_threads
-from daybreak.engine.state import SystemState
+from daybreak.engine.state import JobState, SystemState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.runtime.loop import Loop
+from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.overload import overload
 from daybreak.runtime.report import Backlog
-from daybreak.simulation.jobs import NEVER, JobExecutor
+from daybreak.simulation.jobs import NEVER, VirtualDriver
 from daybreak.simulation.recorded import Record
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Outcome
@@ -138,22 +141,20 @@ def test_a_plan_may_be_overtaken_by_an_express_worker() -> None:
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str) -> None:
     replay, random = model(workers=2, rate_per_s=25.0), Random(7)
-    state = SystemState(replay.network, 2, express=1, rides=True)
-    executor = JobExecutor(
-        state, Monitor(replay.network), replay.queries, replay.deliveries,
-        end_ns=NEVER - 1, bound_ns=replay.bound_ns,
-    )  # fmt: skip
-    loop = Loop(state, make_policy_with(policy), executor, seed=1)
+    settings = Settings(rider_bound_ns=replay.bound_ns)
+    facts, inboxes = replay.queries.facts(replay.network), replay.queries.inboxes()
+    state = JobState(replay.network, 2, express=1)
+    engine = Engine(state, facts, inboxes, make_policy_with(policy), settings)
+    accounts = Accounts(state, engine.queries, Monitor(replay.network))
+    driver = VirtualDriver(engine, accounts, replay.queries, replay.deliveries, end_ns=NEVER - 1)
     switched = 0
-    while True:
-        loop.dispatch()
-        if not executor.advance(loop):
-            break
+    driver.tell(Started())
+    while driver.advance():
         if random.random() < 0.1:
             switched += 1
             other = policy if switched % 2 else random.choice(ON_SPARK)
             chosen = Listed() if switched % 3 == 0 else make_policy_with(other)
-            loop.switch(chosen, switched, executor.now_ns)
+            driver.tell(SwitchPolicy(chosen, switched))
     assert switched > 20
     assert not any(state.pending)
     assert not any(state.running)

@@ -29,7 +29,7 @@ def highest_priority(class_priority: Sequence[float], query_class: Sequence[int]
 
 
 class Express:
-    """Chooses for express workers; the loop's thread alone uses it. A query is one box here."""
+    """Chooses for express workers; A query is one box here."""
 
     def __init__(self, state: SystemState) -> None:
         self._state = state

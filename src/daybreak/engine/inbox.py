@@ -54,6 +54,15 @@ class Waiting(NamedTuple):
         return self.stream, self.seq, row, self.closes_us
 
 
+class Tick(NamedTuple):
+    """A stream's watermark after a segment, or after a mark, which has no rows."""
+
+    arrival_ns: int
+    stream: str
+    rows: int
+    watermark_us: int
+
+
 def closing(arrival_ns: int, stream: str, tuples: int, after_us: int, closes_us: int) -> Waiting:
     """Windows that wait since a stream closed them; ``tuples`` came since the ones before."""
     return Waiting(arrival_ns, stream, tuples, -1, 0, after_us, closes_us)
@@ -94,6 +103,11 @@ class Inbox:
         self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows, segment.seq))
         return segment.rows
 
+    def tick(self, tick: Tick) -> int:
+        """A stream's watermark has moved; returns how many tuples are pending because of it."""
+        del tick
+        return 0
+
     def put(self, item: Waiting) -> None:
         self.waiting.append(item)
         self._count(item, 1)
@@ -127,6 +141,20 @@ class Inbox:
     def _count(self, item: Waiting, sign: int) -> None:
         self.tuples += sign * item.tuples
         self.arrival_sum_ns += sign * item.tuples * item.arrival_ns
+
+
+class WholeInbox(Inbox):
+    """What became pending together is taken together: windows that one segment closed."""
+
+    def take(self, limit: int | None) -> list[Waiting]:
+        """As few items as hold ``limit`` tuples, so it may be more than that."""
+        taken: list[Waiting] = []
+        while self.waiting and (limit is None or limit > 0):
+            item = self.waiting.popleft()
+            self._count(item, -1)
+            taken.append(item)
+            limit = None if limit is None else limit - item.tuples
+        return taken
 
 
 def same_range(one: Sequence[Waiting], other: Sequence[Waiting]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from daybreak.model.network import Network
 from daybreak.model.weights import weights_by_subscribers
 from daybreak.policies.base import Cell, JobCost
@@ -103,6 +105,28 @@ class SystemState:
         share = taken / (taken + MEMORY_TUPLES)
         self.cost_ns[box] += (work_ns / taken - self.cost_ns[box]) * share
         self.selectivity[box] += (emitted / taken - self.selectivity[box]) * share
+
+
+class JobState(SystemState):
+    """The state where queries are one box each and run as jobs, which others may join."""
+
+    def __init__(self, network: Network, workers: int = 1, *, express: int = 0) -> None:
+        super().__init__(network, workers, express=express, rides=True)
+        self._arrived = [0] * len(network.boxes)
+        #: Tells which queries run together; set by whoever forms the groups.
+        self.cells_now: Callable[[], list[Cell]] = list
+
+    @property
+    def arrived(self) -> list[int]:
+        return self._arrived
+
+    @property
+    def cells(self) -> list[Cell]:
+        return self.cells_now()
+
+    def adopt(self, network: Network) -> None:
+        super().adopt(network)
+        self._arrived += [0] * (len(network.boxes) - len(self._arrived))
 
 
 #: Estimates remember about so many tuples.

@@ -1,29 +1,43 @@
-"""An executor in virtual time whose unit is the job, as on Spark: for replays of recorded runs.
+"""Drives an engine in virtual time, where jobs cost what they are said to: for replays.
 
-A query is one box. Tuples wait in inboxes, by runs that arrived together; a policy's plan becomes
-jobs, with the riders the engine would take along (``engine.compositing``), and all results of a
-job leave at its end. Scheduling has a thread of its own and holds up whoever waits for it.
+The engine is the one that runs queries on Spark. Here arrivals come at their recorded instants,
+and all results of a job leave at its end. Scheduling has a thread of its own and holds up whoever
+waits for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.engine.compositing import Compositor
-from daybreak.engine.inbox import Inbox, Waiting
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import (
+    AssignClass,
+    Done,
+    Event,
+    JobEnded,
+    Ran,
+    RangeArrived,
+    SetPriority,
+    SetWeight,
+    Skipped,
+    Started,
+    Woke,
+)
+from daybreak.engine.inbox import Inbox, Waiting, WholeInbox
+from daybreak.engine.instructions import Account, Group, Shed, Skip, StartJob, WakeAt
+from daybreak.engine.queries import Kind, QueryFacts
 from daybreak.engine.state import SystemState
-from daybreak.policies.base import Change, Plan, Step, Work
-from daybreak.runtime.loop import Loop
-from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.record import Recorder
+from daybreak.model.network import Network
+from daybreak.runtime.accounting import Accounts
 
 NEVER = 2**62
+#: How often an engine that sheds load is woken.
+TICK_NS = 100_000_000
 
 
 class Delivery(NamedTuple):
@@ -44,13 +58,22 @@ class Made(NamedTuple):
     was: float
     now: float
 
-    def put(self, value: float, state: SystemState) -> None:
+    def command(self) -> SetPriority | AssignClass | SetWeight:
+        """The change as an engine is told of it."""
         if self.what == "class-priority":
-            state.class_priority[self.subject] = value
+            return SetPriority(self.subject, self.now)
+        if self.what == "query-class":
+            return AssignClass(self.subject, int(self.now))
+        return SetWeight(self.subject, self.now)
+
+    def undo(self, state: SystemState) -> None:
+        """Sets the subject to what it was before."""
+        if self.what == "class-priority":
+            state.class_priority[self.subject] = self.was
         elif self.what == "query-class":
-            state.query_class[self.subject] = int(value)
+            state.query_class[self.subject] = int(self.was)
         else:
-            state.query_weight[self.subject] = value
+            state.query_weight[self.subject] = self.was
 
 
 class Costs(Protocol):
@@ -73,42 +96,48 @@ class Queries:
     #: Of each query, the places of the tuples that give a row in the order of its arrivals.
     passing: Sequence[NDArray[np.int64]]
 
+    def facts(self, network: Network) -> list[QueryFacts]:
+        """What the engine has to know of them."""
+        found: list[QueryFacts] = []
+        for box, kin in zip(network.boxes, self.kin, strict=True):
+            windows = self.windows[len(found)]
+            kind: Kind = "window" if windows else "job" if kin is None else "filter"
+            found.append(QueryFacts(box.name, box.inputs, kind, kin, spared=windows))
+        return found
 
-class Job(NamedTuple):
-    """Boxes that run together, what they take, and when their results leave."""
+    def inboxes(self) -> list[Inbox]:
+        """Empty ones; what closed together is taken together."""
+        return [WholeInbox() if windows else Inbox() for windows in self.windows]
 
-    boxes: list[int]
-    taken: list[Waiting]
-    cell: int
+
+class _Job(NamedTuple):
+    """A group on a worker."""
+
+    group: Group
+    began_ns: int
     cost_ns: int
-    end_ns: int
 
 
-class JobExecutor:
-    """Runs plans as jobs until ``end_ns``, or until it has made ``most_jobs``."""
+class VirtualDriver:
+    """Runs an engine until ``end_ns``, or until it has made ``most_jobs``."""
 
     def __init__(
         self,
-        state: SystemState,
-        monitor: Monitor,
+        engine: Engine,
+        accounts: Accounts,
         queries: Queries,
         deliveries: Sequence[Delivery],
         *,
         end_ns: int,
-        bound_ns: int,
         decide_ns: int = 0,
         changes: Sequence[Made] = (),
         most_jobs: int = NEVER,
-        recorder: Recorder | None = None,
         progress: Callable[[int], None] = lambda _done: None,
     ) -> None:
-        """``bound_ns`` for riders; ``decide_ns``: what a decision takes; ``progress`` is told
-        of deliveries that are done."""
-        self.workers = state.threads
+        """``decide_ns``: what a decision takes; ``progress`` hears of deliveries that are done."""
+        self.engine = engine
         self.now_ns = 0
-        self.riding: set[int] = set()
-        self._state = state
-        self._monitor = monitor
+        self._accounts = accounts
         self._queries = queries
         self._deliveries = deliveries
         self._next = 0
@@ -116,87 +145,48 @@ class JobExecutor:
         self._decide_ns = decide_ns
         self._changes = changes
         self._changed = 0
-        for change in reversed(changes):  # as it was before the first of them
-            change.put(change.was, state)
-        self._recorder = recorder
         self._progress = progress
-        self._inboxes = [Inbox() for _ in queries.kin]
-        #: Tuples that each query has taken so far.
-        self._taken = [0] * len(queries.kin)
-        self._compositor = Compositor(
-            state, queries.kin.__getitem__, queries.windows.__getitem__, bound_ns=bound_ns
-        )
-        self._ends = [NEVER] * self.workers
-        self._orders: list[tuple[Plan, list[Job]]] = [(Plan(()), [])] * self.workers
+        #: Tuples that each query has answered or given up so far.
+        self._past = [0] * len(queries.kin)
+        threads = engine.state.threads
+        self._ends = [NEVER] * threads
+        self._given: list[tuple[int, list[_Job]]] = [(0, [])] * threads
+        self._wake_ns = NEVER
+        self._ticks = engine.sheds
         self._scheduler_free_ns = 0
         self._jobs: dict[Hashable, int] = {}
         self.jobs_left = most_jobs
-        self._names = [q.name for q in state.network.queries]
 
-    # As on Spark
+    def run(self) -> None:
+        self.tell(Started())
+        while self.advance():
+            pass
 
-    def start(self, worker: int, plan: Plan, work: Work) -> list[int]:
-        monitor = self._monitor
-        monitor.decisions += 1
-        monitor.invoked(self._decide_ns, work)
-        ready = max(self.now_ns, self._scheduler_free_ns) + self._decide_ns
-        self._scheduler_free_ns = ready
-        jobs: list[Job] = []
-        for step in plan.steps:
-            if self._state.pending[step.box]:
-                jobs.append(self._job(step, jobs[-1].end_ns if jobs else ready))
-        self._orders[worker] = (plan, jobs)
-        self._ends[worker] = jobs[-1].end_ns if jobs else ready
-        return [rider for job in jobs for rider in job.boxes[1:]]
-
-    def _job(self, step: Step, begins_ns: int) -> Job:
-        some = max(1, ceil(self._inboxes[step.box].tuples * step.fraction))
-        limit = some if step.limit is None else min(some, max(1, step.limit))
-        boxes, cell, tuples = self._compositor.group(step.box, limit)
-        taken: list[Waiting] = []
-        for b in boxes:
-            taken = self._take(b, tuples)  # the same for all: they are at one place
-            self._show(b)
-        for rider in boxes[1:]:
-            self.riding.add(rider)
-            self._state.running[rider] = True
-        kind = self._queries.kinds[step.box]
-        nth = self._jobs[kind] = self._jobs.get(kind, -1) + 1
-        total = sum(w.tuples for w in taken)
-        cost_ns = max(1, self._queries.costs(kind).cost_ns(total, len(boxes) - 1, nth))
-        self.jobs_left -= 1
-        return Job(boxes, taken, cell[0], cost_ns, begins_ns + cost_ns)
-
-    def _take(self, box: int, tuples: int) -> list[Waiting]:
-        inbox = self._inboxes[box]
-        if not self._queries.windows[box]:
-            return inbox.take(tuples)
-        whole = 0
-        for item in inbox.waiting:
-            whole += item.tuples
-            if whole >= tuples:
-                break
-        return inbox.take(whole)
-
-    def advance(self, loop: Loop) -> bool:
+    def advance(self) -> bool:
+        """Goes to the next event; False if there is none up to the end."""
         arrival = self._next < len(self._deliveries)
         at_ns = self._deliveries[self._next].at_ns if arrival else NEVER
         ends_ns = min(self._ends)
-        now = min(at_ns, ends_ns)
-        if self._change(now, loop):
+        now = min(at_ns, ends_ns, self._wake_ns)
+        if self._change(now):
             return True
         if now > self._end_ns or self.jobs_left <= 0:
             return False
         self.now_ns = now
-        if now >= self._monitor.next_sample_ns:
-            self._monitor.sample(now, self._state)
-        if at_ns <= ends_ns:
-            self._deliver(now, loop)
+        self._accounts.tick(now)
+        if self._wake_ns <= now:
+            self._woke()
+        elif at_ns <= ends_ns:
+            self._deliver(now)
         else:
-            self._ended(self._ends.index(now), loop)
+            self._ended(self._ends.index(now))
         return True
 
-    def _change(self, until_ns: int, loop: Loop) -> bool:
+    def _woke(self) -> None:
+        self._wake_ns = NEVER
+        self.tell(Woke(self.now_ns))
+
+    def _change(self, until_ns: int) -> bool:
         """Makes the next change if it is due by then."""
         if self._changed == len(self._changes):
             return False
@@ -205,67 +195,79 @@ class JobExecutor:
             return False
         self._changed += 1
         self.now_ns = max(self.now_ns, change.at_ns)
-        change.put(change.now, self._state)
-        loop.changed(Change(change.what, change.subject), self.now_ns)
+        self.tell(change.command())
         return True
 
-    def _deliver(self, now: int, loop: Loop) -> None:
+    def _deliver(self, now: int) -> None:
         deliveries, begin = self._deliveries, self._next
+        came: list[Event] = []
         while self._next < len(deliveries) and deliveries[self._next].at_ns == now:
             _, boxes, item = deliveries[self._next]
             self._next += 1
-            if self._recorder is not None:
-                self._recorder.arrived(item.stream, item.arrival_ns, item.tuples)
-            for box in boxes:
-                self._inboxes[box].put(item)
-                self._show(box)
-                loop.arrived(box, item.tuples, now)
+            self._accounts.arrived(item.stream, item.arrival_ns, item.tuples)
+            came.append(RangeArrived(tuple(boxes), item))
+        if self._ticks and self._wake_ns == NEVER:
+            self._wake_ns = now + TICK_NS
+        self.tell(*came)
         self._progress(self._next - begin)
 
-    def _ended(self, worker: int, loop: Loop) -> None:
-        plan, jobs = self._orders[worker]
+    def _ended(self, worker: int) -> None:
+        order, jobs = self._given[worker]
         self._ends[worker] = NEVER
-        now, asked_ns = self.now_ns, 0
-        rides: list[tuple[int, int]] = []
-        for job in jobs:
-            shares = self._account(job)
-            asked_ns += shares[0]
-            rides.extend(zip(job.boxes[1:], shares[1:], strict=True))
-        for box, _ in rides:
-            self.riding.discard(box)
-            self._state.running[box] = False
-        loop.completed(plan, worker, asked_ns, now)
-        for box, cost_ns in rides:
-            loop.rode(box, cost_ns, now)
+        done = tuple(Done(job.group.boxes, self._ran(job)) for job in jobs)
+        self.tell(JobEnded(order, done, None, sum(job.cost_ns for job in jobs)))
 
-    def _account(self, job: Job) -> list[int]:
-        """Books a job on its queries; returns what each of them cost."""
-        state, monitor, costs = self._state, self._monitor, self._compositor.costs_of(job.boxes[0])
-        tuples = sum(w.tuples for w in job.taken)
-        costs.learn(len(job.boxes), tuples, job.cost_ns)
-        self._compositor.trains.learn(job.cell, tuples, job.cost_ns)
-        shares = costs.shares(len(job.boxes), tuples, job.cost_ns)
-        monitor.work_ns += job.cost_ns
-        for box, share in zip(job.boxes, shares, strict=True):
-            rows, since_ns = self._passed(box, job.taken, tuples)
-            if since_ns is not None:
-                monitor.was_stale(box, since_ns, job.end_ns)
-            for item in job.taken:
-                monitor.answered(box, item.arrival_ns, job.end_ns, item.tuples)
-            state.calls[box] += 1
-            state.tuples_in[box] += tuples
-            state.tuples_out[box] += rows
-            state.work_ns[box] += share
-            state.refine(box, tuples, rows, share)
-            if self._recorder is not None:
-                together = len(job.boxes)
-                self._recorder.ran(self._names[box], job.end_ns, tuples, rows, share, together)
-        return shares
+    def tell(self, *events: Event) -> None:
+        """Tells the engine what happens now, and carries out its instructions."""
+        for instruction in self.engine.handle(self.now_ns, *events):
+            if isinstance(instruction, StartJob):
+                self._start(instruction)
+            elif isinstance(instruction, Account):
+                self._accounts.ran(instruction)
+            elif isinstance(instruction, WakeAt):
+                self._wake_ns = min(self._wake_ns, instruction.at_ns)
+            elif isinstance(instruction, Skip):
+                for box, items in instruction.given:
+                    self._past[box] += sum(item.tuples for item in items)
+                self.tell(Skipped(instruction.skip))
+            elif isinstance(instruction, Shed):
+                self._accounts.shed(instruction)
 
-    def _passed(self, box: int, taken: list[Waiting], tuples: int) -> tuple[int, int | None]:
+    def _start(self, order: StartJob) -> None:
+        self._accounts.started(order, self._decide_ns)
+        ready = max(self.now_ns, self._scheduler_free_ns) + self._decide_ns
+        self._scheduler_free_ns = ready
+        jobs: list[_Job] = []
+        for group in order.groups:
+            jobs.append(self._job(group, ready))
+            ready += jobs[-1].cost_ns
+        self._given[order.worker] = (order.order, jobs)
+        self._ends[order.worker] = ready
+
+    def _job(self, group: Group, begins_ns: int) -> _Job:
+        kind = self._queries.kinds[group.boxes[0]]
+        nth = self._jobs[kind] = self._jobs.get(kind, -1) + 1
+        cost_ns = self._queries.costs(kind).cost_ns(group.tuples, len(group.boxes) - 1, nth)
+        self.jobs_left -= 1
+        return _Job(group, begins_ns, max(1, cost_ns))
+
+    def _ran(self, job: _Job) -> Ran:
+        group, tuples = job.group, job.group.tuples
+        passed = [self._passed(box, group.taken, tuples) for box in group.boxes]
+        return Ran(
+            rows=tuple(rows for rows, _ in passed),
+            work_ns=job.cost_ns,
+            commit_ns=0,
+            committed_at_ns=job.began_ns + job.cost_ns,
+            began_ns=job.began_ns,
+            undelivered={},
+            stale_since_ns=tuple(since_ns for _, since_ns in passed),
+        )
+
+    def _passed(self, box: int, taken: Sequence[Waiting], tuples: int) -> tuple[int, int | None]:
         """Rows that a query gives for these tuples, and when the first that gave one arrived."""
-        begin = self._taken[box]
-        self._taken[box] = begin + tuples
+        begin = self._past[box]
+        self._past[box] = begin + tuples
         passing = self._queries.passing[box]
         first, beyond = np.searchsorted(passing, (begin, begin + tuples)).tolist()
         if first == beyond:
@@ -276,9 +278,3 @@ class JobExecutor:
                 return beyond - first, item.arrival_ns
             place -= item.tuples
         return beyond - first, taken[-1].arrival_ns
-
-    def _show(self, box: int) -> None:
-        state, inbox = self._state, self._inboxes[box]
-        state.pending[box] = inbox.tuples
-        state.head_ns[box] = inbox.head_ns
-        state.arrival_sum_ns[box] = inbox.arrival_sum_ns

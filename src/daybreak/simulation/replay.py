@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
 from daybreak.engine.inbox import Waiting
-from daybreak.engine.state import SystemState
+from daybreak.engine.state import JobState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.loop import Loop
+from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.jobcosts import JobCosts
-from daybreak.simulation.jobs import NEVER, Delivery, JobExecutor, Made, Queries
+from daybreak.simulation.jobs import NEVER, Delivery, Made, Queries, VirtualDriver
 from daybreak.simulation.recorded import Record
 from daybreak.simulation.simulate import collector_paused
 from daybreak.version import __version__
@@ -114,26 +117,39 @@ class Replay:
         span_ns = self.end_ns - self.from_ns
         about = self.recorded.manifest
         express = int(about.get("express", 0))  # records of old do not tell
-        state = SystemState(self.network, int(about["workers"]), express=express, rides=True)
+        shedding = about.get("shedding")
+        state = JobState(self.network, int(about["workers"]), express=express)
+        for change in reversed(self.changes):  # as it was before the first of them
+            change.undo(state)
+        engine = Engine(
+            state,
+            self.queries.facts(self.network),
+            self.queries.inboxes(),
+            policy,
+            Settings(
+                seed=seed,
+                rider_bound_ns=self.bound_ns,
+                shedding=None if shedding is None else SheddingParams(**shedding),
+            ),
+        )  # fmt: skip
         monitor = Monitor(self.network, sample_every_ns=max(span_ns // 200, 1))
-        monitor.tell_of_results(policy)
-        executor = JobExecutor(
-            state, monitor, self.queries, self.deliveries,
-            end_ns=NEVER - 1 if self.drained else span_ns, bound_ns=self.bound_ns,
-            decide_ns=self.decide_ns, changes=self.changes, most_jobs=most_jobs,
-            recorder=recorder, progress=progress,
+        accounts = Accounts(state, engine.queries, monitor, recorder)
+        driver = VirtualDriver(
+            engine, accounts, self.queries, self.deliveries,
+            end_ns=NEVER - 1 if self.drained else span_ns, decide_ns=self.decide_ns,
+            changes=self.changes, most_jobs=most_jobs, progress=progress,
         )  # fmt: skip
         with collector_paused():
-            Loop(state, policy, executor, seed).run()
+            driver.run()
         kept = ("pipeline", "reads", "kin", "windows", "express", "rider_bound_s", "changes")
         manifest = {
             "daybreak": __version__,
             "world": "replay",
-            **policy.told(),
+            **engine.policy.told(),
             **{key: value for key, value in about.items() if key in kept},
         }
-        end_ns = executor.now_ns if executor.jobs_left <= 0 else max(span_ns, executor.now_ns)
-        return monitor.report(state, end_ns, executor.workers + 1, manifest)
+        end_ns = driver.now_ns if driver.jobs_left <= 0 else max(span_ns, driver.now_ns)
+        return monitor.report(state, end_ns, state.threads + 1, manifest)
 
 
 def _network(report: RunReport) -> Network:

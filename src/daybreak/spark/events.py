@@ -7,13 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Tick, Waiting
 from daybreak.policies.base import Change
 from daybreak.runtime.eventlog import Say, silent
 from daybreak.runtime.loop import Loop
 from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
-from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.workers import Done, Order
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from math import ceil
 
 from daybreak.engine.compositing import Compositor
-from daybreak.engine.inbox import Inbox, Waiting, same_range
+from daybreak.engine.inbox import Inbox, Tick, Waiting, same_range
 from daybreak.engine.state import SystemState
 from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Work
@@ -26,7 +26,7 @@ from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.segments import Segment
 from daybreak.spark.standing import Standing, said
-from daybreak.spark.windows.inbox import Tick, WindowInbox
+from daybreak.spark.windows.inbox import WindowInbox
 from daybreak.spark.workers import Done, Group, JobTimeout, Order, Ticket, Workers
 
 #: How long the loop sleeps when nothing happens; stopping, tidying and retries wait for it.

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.engine.admission import Verdict
+from daybreak.engine.inbox import Tick
 from daybreak.engine.state import SystemState
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
@@ -66,7 +67,6 @@ from daybreak.spark.undeclared import (
     announce_forgotten,
     refuse_unknown,
 )
-from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.keeper import TimeKeeper
 from daybreak.spark.windows.partials import Partials
 from daybreak.spark.windows.views import FORMAT as VIEW

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.keeper import TimeKeeper
 
 S_NS = 1_000_000_000

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybreak.engine.inbox import Tick
 from daybreak.model import ConfigError
 from daybreak.spark.windows.clock import EventClock
-from daybreak.spark.windows.inbox import Tick, WindowInbox
+from daybreak.spark.windows.inbox import WindowInbox
 from daybreak.spark.windows.pane_plans import width_us
 from daybreak.spark.windows.parsed import duration_fault
 from daybreak.spark.windows.times import (

@@ -8,24 +8,14 @@ as for other queries: those that came since windows were last closed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
-from daybreak.engine.inbox import Arrival, Inbox, Waiting, closing
+from daybreak.engine.inbox import Arrival, Tick, WholeInbox, closing
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
 from daybreak.spark.windows.times import NEVER, Windowing
 
 
-class Tick(NamedTuple):
-    """A stream's watermark after a segment, or after a mark, which has no rows."""
-
-    arrival_ns: int
-    stream: str
-    rows: int
-    watermark_us: int
-
-
-class WindowInbox(Inbox):
+class WindowInbox(WholeInbox):
     """Turns segments and marks into closed windows that wait. Used by the loop's thread."""
 
     def __init__(self, windowing: Windowing, closed_us: int = NEVER) -> None:
@@ -58,16 +48,6 @@ class WindowInbox(Inbox):
         self.put(closing(tick.arrival_ns, tick.stream, rows, self._put_us, bound))
         self._put_us = bound
         return rows
-
-    def take(self, limit: int | None) -> list[Waiting]:
-        """What one segment closed is taken as a whole, so it may be more than ``limit``."""
-        taken: list[Waiting] = []
-        while self.waiting and (limit is None or limit > 0):
-            item = self.waiting.popleft()
-            self._count(item, -1)
-            taken.append(item)
-            limit = None if limit is None else limit - item.tuples
-        return taken
 
 
 def replayed(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import SegmentStore
-from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.late import LateRows
 from daybreak.spark.windows.times import NEVER, Windowing, duration_us
 from daybreak.spark.windows.views import FORMAT as VIEW

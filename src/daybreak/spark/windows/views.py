@@ -16,11 +16,10 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Tick, Waiting
 from daybreak.spark.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.logrows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.segments import Segment, SegmentStore
-from daybreak.spark.windows.inbox import Tick
 from daybreak.spark.windows.times import Grid, Windowing
 
 #: Format of the streams that views make.

@@ -1,0 +1,292 @@
+"""The machine that schedules queries: typed events in, instructions out.
+
+It has no thread, no clock and does no I/O, so a test tells it what happened and compares what it
+answers, and a replay in virtual time takes the same decisions as a run on Spark:
+
+    >>> engine.handle(now_ns, SegmentArrived(segment))
+    [StartJob(order=1, worker=0, ...)]
+
+A query has one owner at any time (``queries.Owner``), and each of its tuples is in one place: it
+waits in the inbox, it is in one order, it is on its way out by a ``Skip``, or it is past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from daybreak.engine import events as ev
+from daybreak.engine.compositing import Compositor
+from daybreak.engine.core import Core, Settings
+from daybreak.engine.express import Express
+from daybreak.engine.inbox import Arrival, Inbox, Waiting
+from daybreak.engine.instructions import Instruction, WakeAt
+from daybreak.engine.lifecycle import FULL, Lifecycle
+from daybreak.engine.orders import Order, Orders
+from daybreak.engine.overload import LoadShedding
+from daybreak.engine.queries import Owner, Queries, QueryFacts
+from daybreak.engine.state import JobState
+from daybreak.model.errors import EngineBug
+from daybreak.policies.base import BasePolicy, Change, Plan, Wait, Work
+
+#: A policy that asks to be asked again at once is asked again after so long.
+LEAST_WAIT_NS = 1_000_000
+
+
+class Engine:
+    """One policy, its queries and their workers. One thread uses it."""
+
+    def __init__(
+        self,
+        state: JobState,
+        facts: Sequence[QueryFacts],
+        inboxes: Sequence[Inbox],
+        policy: BasePolicy,
+        settings: Settings,
+        next_seq: Mapping[str, int] | None = None,
+    ) -> None:
+        """``inboxes`` hold what waits already; ``next_seq``: the first segment that is not in
+        them, by stream."""
+        self._core = Core(state, facts, inboxes, policy, settings)
+        self._lifecycle = Lifecycle(self._core)
+        self._orders = Orders(self._core, self._lifecycle)
+        self._express = Express(self._core.state)
+        self._shedding: LoadShedding | None = None
+        if settings.shedding is not None:
+            self._shedding = LoadShedding(self._core, self._lifecycle, settings.shedding)
+        self._idle = list(range(state.workers))
+        self._stopping = False
+        #: The first segment that has not been handed to the queries, by stream.
+        self.next_seq = dict(next_seq or {})
+        #: Rows that arrived so far, by stream.
+        self.arrived_rows: dict[str, int] = {}
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            ev.Started: self._started,
+            ev.Woke: self._woke,
+            ev.SegmentArrived: self._segment_arrived,
+            ev.WatermarkRaised: self._watermark_raised,
+            ev.RangeArrived: self._range_arrived,
+            ev.JobBegan: self._orders.began,
+            ev.JobEnded: self._job_ended,
+            ev.Delivered: self._lifecycle.delivered,
+            ev.Skipped: self._lifecycle.skipped,
+            ev.LogFull: self._log_full,
+            ev.Stop: self._stop,
+            ev.SetPriority: self._set_priority,
+            ev.AssignClass: self._assign_class,
+            ev.SetWeight: self._set_weight,
+            ev.SetSubscribers: self._set_subscribers,
+            ev.SwitchPolicy: lambda e: self._core.switch(e.policy, e.seed),
+            ev.AddQuery: self._add_query,
+            ev.Pause: lambda e: self._lifecycle.pause(e.box),
+            ev.Resume: self._lifecycle.resume,
+            ev.Drop: self._lifecycle.drop,
+        }
+
+    def handle(self, now_ns: int, *events: ev.Event) -> list[Instruction]:
+        """What is to be done because of these events, which happened by now.
+
+        Idle workers are given work once, after the last of them.
+        """
+        core = self._core
+        core.now_ns = now_ns
+        for event in events:
+            self._handlers[type(event)](event)
+        if not self._stopping:
+            self._dispatch()
+        out, core.out = core.out, []
+        return out
+
+    # What others may look at
+
+    @property
+    def state(self) -> JobState:
+        return self._core.state
+
+    @property
+    def queries(self) -> Queries:
+        return self._core.queries
+
+    @property
+    def policy(self) -> BasePolicy:
+        return self._core.policy
+
+    @property
+    def compositor(self) -> Compositor:
+        return self._core.compositor
+
+    @property
+    def orders(self) -> Mapping[int, Order]:
+        """Orders under way, by number."""
+        return self._orders.under_way
+
+    @property
+    def sheds(self) -> bool:
+        """Whether it gives up tuples under overload, and so has to be woken now and then."""
+        return self._shedding is not None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._orders.under_way)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether all that arrived is answered, as far as queries may run."""
+        retrying = any(s.state == "retrying" for s in self.queries.status)
+        return not self.busy and not retrying and not any(self.state.pending)
+
+    def skipping(self, box: int) -> list[Waiting]:
+        """What is being given up of a query, and not yet recorded."""
+        return self._lifecycle.skipping(box)
+
+    # Decisions
+
+    def _dispatch(self) -> None:
+        """Gives work to idle workers until there is none for them."""
+        core = self._core
+        while self._express.idle and (urgent := self._express.next()) is not None:
+            self._orders.start(self._express.idle.pop(), urgent, Owner.EXPRESS, Work())
+        while self._idle:
+            worker = self._idle[-1]
+            decision = core.policy.decide(core.now_ns, worker)
+            if not isinstance(decision, Plan):
+                if isinstance(decision, Wait):
+                    core.emit(WakeAt(max(decision.until_ns, core.now_ns + LEAST_WAIT_NS)))
+                core.work.clear()
+                return
+            if not self._may_start(decision):
+                core.policy.on_completion(decision, worker, 0, core.now_ns)
+                continue
+            self._orders.start(self._idle.pop(), decision, Owner.PLANNED, core.work)
+            if core.work.invocations:
+                core.work.clear()
+
+    def _may_start(self, plan: Plan) -> bool:
+        """False if the plan was overtaken: its queries run or ran in another's job, or are held."""
+        owners = [self.queries.owner(step.box) for step in plan.steps]
+        if Owner.PLANNED in owners:
+            name = self.queries.facts[plan.steps[owners.index(Owner.PLANNED)].box].name
+            raise EngineBug(f"{self.policy.name} planned query {name!r}, which is running")
+        if any(owner is not Owner.IDLE for owner in owners):
+            return False
+        return any(self.state.pending[step.box] for step in plan.steps)
+
+    # Events
+
+    def _started(self, _event: ev.Started) -> None:
+        for box, pending in enumerate(self.state.pending):
+            if pending:
+                self._core.arrived(box, pending)
+
+    def _woke(self, event: ev.Woke) -> None:
+        self._core.elapsed_ns = event.elapsed_ns
+        self._orders.watch()
+        self._lifecycle.retry()
+        if self._shedding is not None:
+            self._shedding.woke()
+
+    def is_new(self, segment: Arrival) -> bool:
+        """False of a batch that comes again after a crash: its tuples are counted already."""
+        return segment.seq >= self.next_seq.get(segment.stream, 0)
+
+    def _segment_arrived(self, event: ev.SegmentArrived) -> None:
+        segment = event.segment
+        if not self.is_new(segment):
+            return
+        stream = segment.stream
+        self.next_seq[stream] = segment.seq + 1
+        self.arrived_rows[stream] = self.arrived_rows.get(stream, 0) + segment.rows
+        for box in self.queries.readers(stream):
+            self.state.arrived[box] += segment.rows
+            self._core.arrived(box, self.queries.inboxes[box].arrive(segment))
+
+    def _watermark_raised(self, event: ev.WatermarkRaised) -> None:
+        for box in self.queries.readers(event.tick.stream):
+            self._core.arrived(box, self.queries.inboxes[box].tick(event.tick))
+
+    def _range_arrived(self, event: ev.RangeArrived) -> None:
+        for box in event.boxes:
+            self.state.arrived[box] += event.item.tuples
+            self.queries.inboxes[box].put(event.item)
+            self._core.arrived(box, event.item.tuples)
+
+    def _job_ended(self, event: ev.JobEnded) -> None:
+        order = self._orders.ended(event)
+        (self._express.idle if order.express else self._idle).append(order.worker)
+        if self._shedding is not None:
+            self._shedding.settle(b for b in order.boxes if not self.queries.in_job(b))
+
+    def _log_full(self, event: ev.LogFull) -> None:
+        """Lagging queries that may skip do so; the others hold up the sources."""
+        skips: dict[int, int] = {}
+        for box, status in enumerate(self.queries.status):
+            if status.state == "dropped" or self.queries.in_job(box) or self._blocks(box):
+                continue
+            if self.skipping(box):
+                continue
+            if self.queries.facts[box].windows:
+                skips[box] = event.windows.get(box, 0)
+            else:
+                skips[box] = tuples_before(self.queries.inboxes[box].waiting, event.cut)
+        self._lifecycle.skip({b: n for b, n in skips.items() if n}, FULL)
+
+    def _blocks(self, box: int) -> bool:
+        """Whether a query rather slows the sources down than loses rows."""
+        declared = self.queries.facts[box].on_full
+        if declared is not None:
+            return declared == "block"
+        priorities = self.state.class_priority
+        return priorities[self.state.query_class[box]] == max(priorities)
+
+    def _stop(self, _event: ev.Stop) -> None:
+        self._stopping = True
+
+    # Commands
+
+    def _changed(self, what: Any, subject: int) -> None:
+        self.policy.on_change(Change(what, subject), self._core.now_ns)
+
+    def _set_priority(self, event: ev.SetPriority) -> None:
+        self.state.class_priority[event.cls] = event.priority
+        self._changed("class-priority", event.cls)
+
+    def _assign_class(self, event: ev.AssignClass) -> None:
+        self.state.query_class[event.box] = event.cls
+        self._changed("query-class", event.box)
+
+    def _set_weight(self, event: ev.SetWeight) -> None:
+        self.state.subscribers.pop(event.box, None)  # from now on it follows them no more
+        self.state.query_weight[event.box] = event.weight
+        self._changed("weight", event.box)
+
+    def _set_subscribers(self, event: ev.SetSubscribers) -> None:
+        for box in dict.fromkeys([*self.state.subscribed(event.box, event.count), event.box]):
+            self._changed("weight", box)
+
+    def _add_query(self, event: ev.AddQuery) -> None:
+        core, box = self._core, event.box
+        known = box < len(self.queries)
+        query = event.network.queries[box]
+        self.state.adopt(event.network)
+        self.state.query_class[box] = event.network.class_of(box)
+        self.state.query_weight[box] = query.weight
+        self.state.subscribers.pop(box, None)
+        self.queries.add(box, event.facts, event.inbox)
+        core.compositor.adopt(box)
+        if known:
+            self.queries.own(box, Owner.IDLE)
+        if core.policy.keeps_learning():
+            core.policy.on_query_added(box, core.now_ns)
+            core.arrived(box, self.state.pending[box])
+        else:  # it sizes its tables when it is attached: a fresh one begins from nothing
+            core.switch(type(core.policy)(core.policy.params), core.settings.seed)
+
+
+def tuples_before(waiting: Iterable[Waiting], cut: Mapping[str, tuple[int, int]]) -> int:
+    """The shortest prefix of an inbox that holds all that lies before these places."""
+    taken = before = 0
+    for item in waiting:
+        taken += item.tuples
+        if item.stream in cut and (item.seq, item.row) < cut[item.stream]:
+            before = taken
+    return before

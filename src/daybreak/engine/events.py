@@ -1,0 +1,219 @@
+"""What an engine is told: arrivals, ends of jobs, time, and operators' commands.
+
+Events are data. Whoever drives an engine gives it events with the instant at which it does, and
+carries out the instructions that come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from daybreak.engine.inbox import Arrival, Inbox, Tick, Waiting
+from daybreak.engine.queries import QueryFacts
+from daybreak.model.network import Network
+from daybreak.policies.base import BasePolicy
+
+
+class Failure(NamedTuple):
+    """Why a job or a delivery did not end well."""
+
+    error: str
+    #: The run's own disk refused: no fault of the query's, so it is tried without end.
+    ours: bool = False
+    #: The job took longer than ``job_timeout``.
+    timeout: bool = False
+
+
+class Ran(NamedTuple):
+    """What one job did."""
+
+    #: Result rows of each of its queries.
+    rows: tuple[int, ...]
+    #: Time to compute, and time to make the results durable.
+    work_ns: int
+    commit_ns: int
+    committed_at_ns: int
+    #: When it began, on the clock of the arrivals.
+    began_ns: int
+    #: Queries whose sink would not take a result that is committed: it stays staged.
+    undelivered: Mapping[str, Failure]
+    #: Of each query, when the first tuple that gave a row had arrived; None where none did.
+    stale_since_ns: tuple[int | None, ...]
+
+
+class Done(NamedTuple):
+    """A group of an order that was tried: the queries that ran, and what they did."""
+
+    boxes: tuple[int, ...]
+    #: None where none ran.
+    ran: Ran | None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The first event: what waits already is pending from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """Time has passed. Sent several times a second, and at every ``WakeAt``.
+
+    ``elapsed_ns`` is a clock that nobody sets: retries and time limits count by it.
+    """
+
+    elapsed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentArrived:
+    """Tuples of a stream are durable, and pending for every query that reads it."""
+
+    segment: Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRaised:
+    """A stream's event time went on without a row; windows may have closed."""
+
+    tick: Tick
+
+
+@dataclass(frozen=True, slots=True)
+class RangeArrived:
+    """A range is pending for these queries alone."""
+
+    boxes: tuple[int, ...]
+    item: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class JobBegan:
+    """A worker has come to this group of its order."""
+
+    order: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A worker is done with its order, or given up."""
+
+    order: int
+    #: The groups that were tried and did not fail, in their order.
+    done: tuple[Done, ...]
+    #: Why the group after those failed, if one did.
+    failure: Failure | None
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a query had committed has reached its sink, or was refused (again)."""
+
+    box: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A ``Skip`` is recorded, or could not be: then nothing was given up."""
+
+    skip: int
+    recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogFull:
+    """The log is full: lagging queries that may lose rows lose what lies before these places."""
+
+    #: Segment and row, by stream.
+    cut: Mapping[str, tuple[int, int]]
+    #: Of queries over windows: the tuples of their oldest closed windows that must go for that.
+    windows: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Jobs under way end; no other is started."""
+
+
+# What operators ask for
+
+
+@dataclass(frozen=True, slots=True)
+class SetPriority:
+    cls: int
+    priority: float
+
+
+@dataclass(frozen=True, slots=True)
+class AssignClass:
+    box: int
+    cls: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeight:
+    box: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetSubscribers:
+    box: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPolicy:
+    """Another policy from now on; jobs under way end as they are."""
+
+    policy: BasePolicy
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddQuery:
+    """A query comes, at the end of the network or where a dropped one of its name was."""
+
+    box: int
+    facts: QueryFacts
+    network: Network
+    inbox: Inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """No further job of the query is started."""
+
+    box: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Whatever holds the query, it may run again. Answered by ``Finished``."""
+
+    box: int
+    #: Give up the tuples it failed on first.
+    skip: bool = False
+    command: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The query goes, once its job has ended. Answered by ``Finished``."""
+
+    box: int
+    command: int = 0
+
+
+Command = (
+    SetPriority | AssignClass | SetWeight | SetSubscribers | SwitchPolicy
+    | AddQuery | Pause | Resume | Drop
+)  # fmt: skip
+Event = (
+    Started | Woke | SegmentArrived | WatermarkRaised | RangeArrived | JobBegan | JobEnded
+    | Delivered | Skipped | LogFull | Stop | Command
+)  # fmt: skip

@@ -1,0 +1,217 @@
+"""The lives of queries: held and released, retried and parked, resumed, skipped and dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from daybreak.engine.core import Core
+from daybreak.engine.events import Delivered, Drop, Failure, Resume, Skipped
+from daybreak.engine.inbox import Waiting
+from daybreak.engine.instructions import ERROR, WARNING, Finished, Redeliver, Skip
+from daybreak.engine.queries import Owner
+from daybreak.policies.base import Change
+
+#: Why rows are given up, as it is recorded.
+RESUMED, FULL, SHED = "skipped", "full", "shed"
+
+
+@dataclass(slots=True)
+class _Skipping:
+    """Ranges on their way out: gone for good once that is recorded."""
+
+    given: dict[int, list[Waiting]]
+    #: What follows; told how many tuples of each query were given up, None if none could be.
+    then: Callable[[Mapping[int, int] | None], None]
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """Decides when a query may run at all."""
+
+    core: Core
+    #: Commands that wait for a query's job to end.
+    _after: dict[int, list[Resume | Drop]] = field(default_factory=dict)
+    _skips: dict[int, _Skipping] = field(default_factory=dict)
+    _numbered: int = 0
+
+    def hold(self, box: int) -> None:
+        """Takes a query whose status says so from the policy's sight, now or after its job."""
+        self.core.queries.show(box)
+        if self.core.queries.owner(box) is Owner.IDLE:
+            self.core.withdraw(box, Owner.HELD)
+
+    def release(self, box: int) -> None:
+        """Gives a query that may run again back to the policy."""
+        self.core.queries.show(box)
+        if self.core.queries.owner(box) is Owner.HELD and not self._is_skipping(box):
+            self.core.give_back(box)
+
+    def after_job(self, box: int) -> None:
+        """A job of this query has ended: what waited for that happens now."""
+        if self.core.queries.status[box].held:
+            self.hold(box)
+        for command in self._after.pop(box, ()):
+            self._carry_out(command)
+
+    # Failures
+
+    def failed(self, box: int, failure: Failure, taken: int) -> None:
+        """A query that fails is tried again, then parked; what waits for it stays."""
+        core, status = self.core, self.core.queries.status[box]
+        status.failed(
+            failure.error, taken, core.settings.limits, core.elapsed_ns, ours=failure.ours
+        )
+        core.notice(
+            "job-failed" if taken else "delivery-failed", failure.error, box, level=WARNING,
+            failures=status.failures, tuples=taken or None, next=status.state,
+        )  # fmt: skip
+        if status.state == "parked":
+            message = f"failed {status.failures} times; mend it, then resume it"
+            core.notice("parked", message, box, level=ERROR, error=failure.error)
+
+    def succeeded(self, box: int, tuples: int = 0) -> None:
+        status = self.core.queries.status[box]
+        if status.failures:
+            self.core.notice("well-again", "works again", box)
+        status.succeeded(tuples)
+
+    def delivered(self, event: Delivered) -> None:
+        """A delivery was tried: at the start, or because it had failed."""
+        status = self.core.queries.status[event.box]
+        status.delivering = False
+        if status.state == "dropped":
+            return
+        if event.failure is not None:
+            status.behind = True
+            self.failed(event.box, event.failure, 0)
+            self.hold(event.box)
+            return
+        status.behind = False
+        self.succeeded(event.box)
+        if status.state == "retrying":
+            status.state = "running"
+            self.release(event.box)
+
+    def retry(self) -> None:
+        """Queries whose time has come are tried again."""
+        for box, status in enumerate(self.core.queries.status):
+            if status.state != "retrying" or self.core.elapsed_ns < status.retry_ns:
+                continue
+            if not status.behind:
+                status.state = "running"
+                self.release(box)
+            elif not status.delivering:
+                status.delivering = True
+                self.core.emit(Redeliver(box))
+
+    # Commands
+
+    def pause(self, box: int) -> None:
+        self.core.queries.status[box].state = "paused"
+        self.hold(box)
+        self._change("paused", box)
+
+    def resume(self, command: Resume) -> None:
+        self._when_free(command)
+
+    def drop(self, command: Drop) -> None:
+        """Held at once, so that no further job begins; gone when the present one has ended."""
+        self.core.queries.status[command.box].state = "paused"
+        self.hold(command.box)
+        self._when_free(command)
+
+    def _when_free(self, command: Resume | Drop) -> None:
+        if self.core.queries.in_job(command.box) or self._is_skipping(command.box):
+            self._after.setdefault(command.box, []).append(command)
+        else:
+            self._carry_out(command)
+
+    def _carry_out(self, command: Resume | Drop) -> None:
+        box = command.box
+        if isinstance(command, Drop):
+            self._dropped(command)
+            return
+        failed_on = self.core.queries.status[box].failed_on if command.skip else 0
+        if not failed_on or not self.skip({box: failed_on}, RESUMED, self._resumed(command)):
+            self._resumed(command)({})
+
+    def _resumed(self, command: Resume) -> Callable[[Mapping[int, int] | None], None]:
+        def then(skipped: Mapping[int, int] | None) -> None:
+            core, box = self.core, command.box
+            if skipped is None:
+                core.emit(Finished(command.command, refused=True))
+                return
+            core.queries.status[box].resume(core.elapsed_ns)
+            if core.queries.status[box].held:
+                core.queries.show(box)
+            else:
+                self.release(box)
+            self._change("resumed", box)
+            core.emit(Finished(command.command, skipped.get(box, 0)))
+
+        return then
+
+    def _dropped(self, command: Drop) -> None:
+        core, box = self.core, command.box
+        core.queries.status[box].state = "dropped"
+        self.hold(box)
+        core.queries.forget(box)
+        core.compositor.forget(box)
+        core.policy.on_query_removed(box, core.now_ns)
+        core.emit(Finished(command.command))
+
+    def _change(self, what: Literal["paused", "resumed"], box: int) -> None:
+        self.core.policy.on_change(Change(what, box), self.core.now_ns)
+
+    # Rows that are given up
+
+    def skip(
+        self,
+        counts: Mapping[int, int],
+        why: str,
+        then: Callable[[Mapping[int, int] | None], None] = lambda _skipped: None,
+    ) -> bool:
+        """Gives up so many of the oldest tuples of each query, all in one transaction.
+
+        Not of queries in a job. Of a query over windows, whole windows are given up, at least as
+        many as hold so many tuples. The queries are held until it is recorded. False if there is
+        nothing to give up; then ``then`` is not called.
+        """
+        queries = self.core.queries
+        given = {b: items for b, n in counts.items() if (items := queries.inboxes[b].take(n))}
+        if not given:
+            return False
+        for box in given:
+            if queries.owner(box) is Owner.IDLE:
+                self.core.withdraw(box, Owner.HELD)
+        self._numbered += 1
+        self._skips[self._numbered] = _Skipping(given, then)
+        told = tuple((box, tuple(items)) for box, items in given.items())
+        self.core.emit(Skip(self._numbered, told, why))
+        return True
+
+    def skipped(self, event: Skipped) -> None:
+        """It is recorded, or it was not and nothing is given up."""
+        skip = self._skips.pop(event.skip)
+        if not event.recorded:
+            for box, items in skip.given.items():
+                self.core.queries.inboxes[box].put_back(items)
+        for box in skip.given:
+            if self.core.queries.status[box].held:
+                self.core.queries.show(box)
+            else:
+                self.release(box)
+        rows = {box: sum(w.tuples for w in items) for box, items in skip.given.items()}
+        skip.then(rows if event.recorded else None)
+        for box in skip.given:
+            for command in self._after.pop(box, ()):
+                self._carry_out(command)
+
+    def _is_skipping(self, box: int) -> bool:
+        return any(box in skip.given for skip in self._skips.values())
+
+    def skipping(self, box: int) -> list[Waiting]:
+        """What is being given up of a query."""
+        return [w for skip in self._skips.values() for w in skip.given.get(box, ())]

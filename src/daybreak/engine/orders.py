@@ -1,0 +1,233 @@
+"""Orders: what workers are given, and what becomes of it.
+
+A policy's plan becomes groups, each of which is one job: the query that was asked for and those
+that run along. The tuples of a group are taken from the inboxes when the order is given. They
+are answered, or they go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from daybreak.engine.core import Core
+from daybreak.engine.events import Done, JobBegan, JobEnded, Ran
+from daybreak.engine.inbox import Waiting, same_range
+from daybreak.engine.instructions import (
+    DEBUG,
+    AbandonJob,
+    Account,
+    AccountFailure,
+    CancelJob,
+    Group,
+    StartJob,
+)
+from daybreak.engine.lifecycle import Lifecycle
+from daybreak.engine.queries import Owner
+from daybreak.policies.base import Plan, Step, Work
+
+#: How long a cancelled job may take to notice, and how often it is cancelled: only what has begun
+#: is, and a stage may begin late.
+GRACE_NS = 5_000_000_000
+CANCEL_EVERY_NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Order:
+    """Work that a worker has."""
+
+    number: int
+    worker: int
+    plan: Plan
+    groups: tuple[Group, ...]
+    express: bool
+    #: The policy that asked for it.
+    epoch: int
+    #: When its present group began, and when it is to be cancelled next.
+    began_ns: int
+    cancel_ns: int = 0
+    abandoned: bool = False
+
+    @property
+    def boxes(self) -> list[int]:
+        """Every query that it keeps from others; a plan may name one that holds nothing."""
+        asked = [step.box for step in self.plan.steps]
+        return list(dict.fromkeys([*asked, *(b for group in self.groups for b in group.boxes)]))
+
+
+class Orders:
+    """The orders under way."""
+
+    def __init__(self, core: Core, lifecycle: Lifecycle) -> None:
+        self._core = core
+        self._lifecycle = lifecycle
+        self._numbered = 0
+        self.under_way: dict[int, Order] = {}
+
+    def start(self, worker: int, plan: Plan, owner: Owner, work: Work) -> None:
+        """Gives a worker what a plan asks for; ``work`` is what deciding on it took."""
+        core = self._core
+        for step in plan.steps:
+            core.queries.own(step.box, owner)
+        groups = tuple(self._group(step) for step in plan.steps if core.state.pending[step.box])
+        self._numbered += 1
+        order = Order(
+            self._numbered, worker, plan, groups, owner is Owner.EXPRESS, core.epoch,
+            core.elapsed_ns,
+        )  # fmt: skip
+        self.under_way[order.number] = order
+        core.emit(StartJob(order.number, worker, plan, groups, replace(work)))
+        withdrawn = [plan.steps[0].box] if order.express else []
+        for box in (*withdrawn, *(rider for group in groups for rider in group.boxes[1:])):
+            core.policy.on_boarding(box, core.now_ns)
+
+    def _group(self, step: Step) -> Group:
+        """Takes what the step says for its query, and the same for those that run along."""
+        core, inboxes = self._core, self._core.queries.inboxes
+        some = ceil(inboxes[step.box].tuples * step.fraction)
+        limits = (some, step.limit, core.queries.status[step.box].limit)
+        limit = min(n for n in limits if n is not None)
+        boxes, cell, tuples = core.compositor.group(step.box, max(1, limit))
+        taken = inboxes[step.box].take(tuples)
+        riders = [b for b in boxes[1:] if self._joins(b, taken, tuples)]
+        for b in (step.box, *riders):
+            core.queries.show(b)
+        for rider in riders:
+            core.queries.own(rider, Owner.RIDING)
+        return Group((step.box, *riders), tuple(taken), tuple(cell))
+
+    def _joins(self, box: int, taken: Sequence[Waiting], tuples: int) -> bool:
+        """Takes the same for a rider; False, and nothing is taken, if it is at another place.
+
+        The compositor compares how much waits, which is nearly always the same place.
+        """
+        inbox = self._core.queries.inboxes[box]
+        mine = inbox.take(tuples)
+        if same_range(mine, taken):
+            return True
+        inbox.put_back(mine)
+        return False
+
+    def began(self, event: JobBegan) -> None:
+        order = self.under_way.get(event.order)
+        if order is not None:
+            order.began_ns, order.cancel_ns = self._core.elapsed_ns, 0
+
+    def watch(self) -> None:
+        """Cancels jobs that are past their time limit, and gives up those that do not end."""
+        core = self._core
+        timeout_ns = round(core.settings.limits.job_timeout_s * 1e9)
+        for order in self.under_way.values():
+            late_ns = core.elapsed_ns - order.began_ns - timeout_ns
+            if late_ns <= 0:
+                continue
+            if core.elapsed_ns >= order.cancel_ns:
+                order.cancel_ns = core.elapsed_ns + CANCEL_EVERY_NS
+                core.emit(CancelJob(order.worker, order.number))
+            if late_ns > GRACE_NS and not order.abandoned:
+                order.abandoned = True
+                core.emit(AbandonJob(order.worker, order.number))
+
+    def ended(self, event: JobEnded) -> Order:
+        """Accounts for an order, and gives its queries back or holds them."""
+        core, queries = self._core, self._core.queries
+        order = self.under_way.pop(event.order)
+        tried = [*event.done, *[Done((), None)] * (len(order.groups) - len(event.done))]
+        jobs = list(zip(order.groups, tried, strict=True))
+        # The last job first: what it took goes back behind what jobs before it took.
+        for group, done in reversed(jobs):
+            for box in _left(group, done):
+                queries.inboxes[box].put_back(list(group.taken))
+        costs: dict[int, int] = {}
+        for i, (group, done) in enumerate(jobs):
+            if done.ran is not None:
+                costs.update(zip(done.boxes, self._account(order, group, done), strict=True))
+            if i <= len(event.done):
+                core.compositor.alone.update(_suspects(group, done, event))
+        if event.failure is not None:
+            failed = order.groups[len(event.done)]
+            self._lifecycle.failed(failed.boxes[0], event.failure, failed.tuples)
+            core.emit(AccountFailure(order.worker, failed.boxes, failed.tuples, event.cost_ns))
+        for box in order.boxes:
+            queries.show(box)
+        self._give_back(order, costs, event.cost_ns)
+        for box in order.boxes:
+            self._lifecycle.after_job(box)
+        return order
+
+    def _give_back(self, order: Order, costs: dict[int, int], cost_ns: int) -> None:
+        """All are free before the policy hears of the first: it may look at any of them."""
+        core, queries = self._core, self._core.queries
+        riders = [b for group in order.groups for b in group.boxes[1:]]
+        for box in order.boxes:
+            queries.own(box, Owner.IDLE)
+        if order.epoch != core.epoch:  # another policy asked for it
+            for box in order.boxes:
+                core.policy.on_ride(box, 0, core.now_ns)
+            return
+        rest_ns = max(0, cost_ns - sum(costs.get(box, 0) for box in riders))
+        if order.express:
+            core.policy.on_ride(order.plan.steps[0].box, rest_ns, core.now_ns)
+        else:
+            core.policy.on_completion(order.plan, order.worker, rest_ns, core.now_ns)
+        for box in riders:
+            core.policy.on_ride(box, costs.get(box, 0), core.now_ns)
+
+    def _account(self, order: Order, group: Group, done: Done) -> tuple[int, ...]:
+        """Books a job on its queries; returns what each of them cost."""
+        core, ran = self._core, done.ran
+        assert ran is not None
+        shares = self._learn(group, done, ran)
+        core.emit(Account(order.worker, done.boxes, group.taken, ran, shares))
+        core.tell_results(done.boxes, group.taken, ran)
+        first = done.boxes[0]
+        core.notice(
+            "job", "ended", first, level=DEBUG, along=len(done.boxes) - 1, tuples=group.tuples,
+            rows=sum(ran.rows), seconds=(ran.work_ns + ran.commit_ns) / 1e9,
+        )  # fmt: skip
+        for box in done.boxes:
+            name = core.queries.facts[box].name
+            if name in ran.undelivered:
+                core.queries.status[box].behind = True
+                self._lifecycle.failed(box, ran.undelivered[name], 0)
+            else:
+                self._lifecycle.succeeded(box, group.tuples)
+        # The bad record may be in the rest of the range: there it would fail all others again.
+        if len(done.boxes) == 1 and not core.queries.status[first].doubtful:
+            core.compositor.alone.discard(first)
+        return shares
+
+    def _learn(self, group: Group, done: Done, ran: Ran) -> tuple[int, ...]:
+        core, state = self._core, self._core.state
+        costs, tuples = core.compositor.costs_of(done.boxes[0]), group.tuples
+        cost_ns = ran.work_ns + ran.commit_ns
+        costs.learn(len(done.boxes), tuples, cost_ns)
+        core.compositor.trains.learn(group.cell[0], tuples, cost_ns)
+        shares = costs.shares(len(done.boxes), tuples, cost_ns)
+        for box, rows, share in zip(done.boxes, ran.rows, shares, strict=True):
+            state.calls[box] += 1
+            state.tuples_in[box] += tuples
+            state.tuples_out[box] += rows
+            state.work_ns[box] += share
+            state.refine(box, tuples, rows, share)
+        return tuple(shares)
+
+
+def _left(group: Group, done: Done) -> list[int]:
+    """The queries of a group that did not run."""
+    return [b for b in group.boxes if b not in done.boxes]
+
+
+def _suspects(group: Group, done: Done, event: JobEnded) -> list[int]:
+    """Of the queries whose job did not end well, those that must run by themselves next.
+
+    What is compiled holds the whole group, so one bad query in it fails all others.
+    """
+    left, failure = _left(group, done), event.failure
+    if done.boxes:  # the one that was asked ran by itself, and well: another failed the group
+        return left
+    if failure is None or failure.ours:
+        return []  # nothing failed, or our own log did
+    # A job that timed out was not repeated query by query; any of them may be the slow one.
+    return left if failure.timeout else left[:1]

@@ -1,0 +1,87 @@
+"""Accounts for jobs: response times, staleness, the record. The same on Spark and in replays."""
+
+from __future__ import annotations
+
+from daybreak.engine.instructions import Account, AccountFailure, Shed, StartJob
+from daybreak.engine.queries import Queries
+from daybreak.engine.state import SystemState
+from daybreak.runtime.history import History
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
+
+
+class Accounts:
+    """Everything that is counted of what an engine does. One thread uses it."""
+
+    def __init__(
+        self,
+        state: SystemState,
+        queries: Queries,
+        monitor: Monitor,
+        recorder: Recorder | None = None,
+        history: History | None = None,
+        start_ns: int = 0,
+    ) -> None:
+        """``start_ns``: instants of the record count from here."""
+        self._state = state
+        self._queries = queries
+        self.monitor = monitor
+        self._recorder = recorder
+        self.history = history
+        self.start_ns = start_ns
+
+    def arrived(self, stream: str, arrival_ns: int, tuples: int) -> None:
+        if self._recorder is not None:
+            self._recorder.arrived(stream, arrival_ns - self.start_ns, tuples)
+
+    def started(self, job: StartJob, scheduling_ns: int = 0) -> None:
+        self.monitor.decisions += 1
+        self.monitor.invoked(scheduling_ns, job.work)
+
+    def ran(self, job: Account) -> None:
+        """Books a job on its queries."""
+        ran, monitor, history, start_ns = job.ran, self.monitor, self.history, self.start_ns
+        tuples = sum(item.tuples for item in job.taken)
+        left_ns = ran.committed_at_ns - start_ns
+        monitor.work_ns += ran.work_ns
+        monitor.call_ns += ran.commit_ns
+        each = zip(job.boxes, ran.rows, job.shares, ran.stale_since_ns, strict=True)
+        for box, rows, share, since_ns in each:
+            if since_ns is not None:
+                monitor.was_stale(box, since_ns - start_ns, left_ns)
+                if history is not None:
+                    history.was_stale(box, since_ns, ran.committed_at_ns)
+            cls = self._state.query_class[box]
+            for item in job.taken:
+                monitor.answered(box, item.arrival_ns - start_ns, left_ns, item.tuples, cls)
+                if history is not None:
+                    history.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
+            if self._recorder is not None:
+                name = self._queries.facts[box].name
+                self._recorder.ran(name, left_ns, tuples, rows, share, len(job.boxes))
+        if history is not None:
+            end_ns = ran.began_ns + ran.work_ns + ran.commit_ns
+            history.ran(
+                job.worker, job.boxes, ran.began_ns, end_ns, tuples=tuples, rows=sum(ran.rows)
+            )
+
+    def failed(self, job: AccountFailure, now_ns: int) -> None:
+        """A job failed; only whoever watches is told."""
+        if self.history is not None:
+            self.history.ran(
+                job.worker, job.boxes, now_ns - job.cost_ns, now_ns, tuples=job.tuples, rows=0,
+                failed=True,
+            )  # fmt: skip
+
+    def shed(self, shed: Shed) -> None:
+        for box, tuples in shed.tuples.items():
+            self.monitor.dropped(box, tuples)
+
+    def tick(self, now_ns: int) -> None:
+        """Samples the backlog, if that is due; whoever watches gets a point a second."""
+        monitor = self.monitor
+        if now_ns - self.start_ns >= monitor.next_sample_ns:
+            monitor.sample(now_ns - self.start_ns, self._state)
+        if self.history is not None:
+            busy_ns = monitor.work_ns + monitor.call_ns
+            self.history.tick(now_ns, self._state.arrived, monitor.scheduling_ns, busy_ns)
