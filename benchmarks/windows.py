@@ -25,7 +25,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.loop import Loop
 from daybreak.spark import generator
 from daybreak.spark.app import App
 from daybreak.spark.session import local_session
@@ -72,13 +71,13 @@ def measure(spark: SparkSession, window: str, panes: bool, seconds: int, rows: i
     folder = Path(tempfile.mkdtemp())
     gate = threading.Event()
 
-    def hold(_loop: Loop) -> None:
+    def hold() -> None:
         gate.wait()
 
     try:
         policy = make_policy_with("fcfs", train=60 * rows)
         with app.run(policy, run_dir=folder / "run", workers=1, on_failure="report") as run:
-            run.executor.ask(hold)
+            run.driver.ask(hold)
             for number in range(seconds):
                 made = run.store.append(
                     "s", "by-hand", number, [0, 0], second(number, rows), time.time_ns()

@@ -80,7 +80,7 @@ def measure(run: Run) -> dict[str, float]:
         "Python threads": float(threading.active_count()),
         "log MB": sum(size_bytes(path) for path in log) / 2**20,
         "segments": float(sum(len(run.store.segments(s)) for s in run.prepared.streams)),
-        "waiting": float(sum(run.executor.waiting(b)[0] for b in range(len(run.state.pending)))),
+        "waiting": float(sum(run.driver.waiting(b)[0] for b in range(len(run.state.pending)))),
         "answered": float(sum(run.state.tuples_in)),
         "Python MB": status(os.getpid(), "VmRSS") / 2**10,
         "JVM MB": status(pid, "VmRSS") / 2**10,

@@ -76,7 +76,7 @@ def started(spark: SparkSession, folder: Path, well: list[bool]) -> Run:
 def test_a_run_tells_what_happened_to_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.shedding.Shedder", lambda *_view, **_spared: Bursts())
+    monkeypatch.setattr("daybreak.engine.overload.Shedder", lambda *_view, **_spared: Bursts())
     folder, well = tmp_path / "told", [True]  # it is called once to be checked
     with started(spark, folder, well) as run:
         well[0] = False

@@ -10,21 +10,23 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import Ran, Resume
 from daybreak.engine.inbox import Inbox, Waiting
-from daybreak.engine.state import SystemState
+from daybreak.engine.queries import QueryFacts
+from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.history import History
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.spark.books import Books
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.composite import Parts, Source
-from daybreak.spark.events import Hooks
-from daybreak.spark.executor import SparkExecutor
-from daybreak.spark.jobs import JobRunner, Ran, Runnable
+from daybreak.spark.driver import Driver, Hooks, new_command
+from daybreak.spark.jobs import JobRunner, Runnable
 from daybreak.spark.segments import Segment
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
@@ -65,9 +67,8 @@ class World:
             boxes=[Box(name=n, inputs=("s",), kind="filter") for n in names],
             queries=[Query(name=n, output=n) for n in names],
         )
-        state = SystemState(network, 1, rides=True)
+        state = JobState(network, 1)
         start = time.time_ns()
-        books = Books(state, Monitor(network), Recorder(), History(state, start), start)
         schema = StructType([StructField("n", LongType())])
         parts = Parts(Source("s", (), ()), None, ())
         queries = [
@@ -79,25 +80,27 @@ class World:
         hooks = Hooks(
             lambda _tag: cast(JobRunner, self.runner),
             lambda _tag: None,
-            lambda _loop: None,
+            lambda: None,
             lambda _given, _why: None,
-            lambda _boxes, _loop: None,
         )
-        self.executor = SparkExecutor(
-            state, books, queries, {n: Inbox() for n in names}, {"s": 0}, hooks,
-            Limits(retries=2, retry_s=0.001), 10.0,
-        )  # fmt: skip
-        self.loop = Loop(state, make_policy_with("fcfs"), self.executor, 1)
-        self._thread = threading.Thread(target=self.loop.run, daemon=True)
+        facts = [QueryFacts(n, ("s",), kin="s") for n in names]
+        settings = Settings(limits=Limits(retries=2, retry_s=0.001), rider_bound_ns=10**10)
+        inboxes = [Inbox() for _ in names]
+        engine = Engine(state, facts, inboxes, make_policy_with("fcfs"), settings)
+        accounts = Accounts(
+            state, engine.queries, Monitor(network), Recorder(), History(state, start), start
+        )
+        self.driver = Driver(engine, accounts, queries, hooks, 60.0)
+        self._thread = threading.Thread(target=self.driver.run, daemon=True)
 
     def __enter__(self) -> World:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.executor.stop()
+        self.driver.stop()
         self._thread.join()
-        self.executor.join()
+        self.driver.join()
 
     def feed(self, seq: int) -> None:
         """One segment, answered by all that are not parked."""
@@ -105,15 +108,16 @@ class World:
             stream="s", seq=seq, checkpoint_id="c", batch_id=seq, offsets="[]", rows=ROWS, bytes=1,
             arrival_ns=time.time_ns(), file="",
         )  # fmt: skip
-        self.executor.on_segment(segment)
+        self.driver.on_segment(segment)
         deadline = time.monotonic() + 30
-        while not self.executor.ask().result(timeout=30):
+        while not self.driver.ask().result(timeout=30):
             assert time.monotonic() < deadline, "it never became quiet"
             time.sleep(0.002)
 
     def resume(self, name: str) -> None:
         box = self.names.index(name)
-        self.executor.ask(lambda loop: self.executor.resume(box, loop)).result(timeout=30)
+        number = new_command()
+        self.driver.command(number, lambda: Resume(box, command=number)).result(timeout=30)
 
 
 @pytest.mark.parametrize("at", [0, 7, GOOD], ids=["asked first", "in between", "last"])
@@ -124,7 +128,7 @@ def test_a_parked_query_does_not_fail_the_jobs_of_its_class(at: int) -> None:
         for seq in range(SEGMENTS):
             world.feed(seq)
         jobs = world.runner.jobs
-        assert world.executor.failures.keys() == {"bad"}
+        assert world.driver.failures.keys() == {"bad"}
         assert all(n == SEGMENTS * ROWS for n in answered(world, names) if n is not None)
         together = [n for n, failed in jobs if n > 1 and failed]
         assert len(together) == 1, "once is enough to find out who it is"
@@ -151,7 +155,7 @@ def test_a_query_with_a_bad_record_stays_apart_until_it_is_past_it() -> None:
         world.runner.fails = fails
         world.feed(0)
         world.feed(1)
-        assert not world.executor.failures
+        assert not world.driver.failures
         assert [n for n, failed in world.runner.jobs if n > 1 and failed] == [6]
         world.feed(2)
         assert world.runner.jobs[-1] == (6, False)
@@ -159,5 +163,5 @@ def test_a_query_with_a_bad_record_stays_apart_until_it_is_past_it() -> None:
 
 def answered(world: World, names: Sequence[str]) -> list[int | None]:
     """Tuples each query has answered; None of the bad one."""
-    tuples = world.loop.state.tuples_in
+    tuples = world.driver.engine.state.tuples_in
     return [None if name == "bad" else tuples[b] for b, name in enumerate(names)]

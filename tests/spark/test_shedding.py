@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import LongType
 
+from daybreak.engine.overload import WARM_CALLS, Measured
 from daybreak.engine.state import SystemState
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
@@ -17,7 +18,6 @@ from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.run import Run
-from daybreak.spark.shedding import WARM_CALLS, Measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
             found = sorted(table["reading"].to_pylist())
             assert found == [rows[at]["reading"] for at in kept if keeps(rows[at])], query
             shed[query], answered[query] = len(passed) - len(kept), len(kept)
-            waiting = run.executor.waiting(run.prepared.network.query_index[query])[0]
+            waiting = run.driver.waiting(run.prepared.network.query_index[query])[0]
             assert len(kept) + shed[query] + waiting == len(rows), query
         windows = run.rows("counted")
         seconds = Counter(int(row["at"].timestamp()) for row in rows.values())

@@ -114,7 +114,7 @@ def test_it_is_what_a_row_by_row_account_says(
     jobs = pq.read_table(tmp_path / "run/record/jobs.parquet").to_pydict()
     assert (max(jobs["together"]) > 1) == (rider_bound_s > 0)
     measured = dict(zip(report.queries, report.staleness.tolist(), strict=True))
-    start_ns = run.executor.books.start_ns
+    start_ns = run.driver.accounts.start_ns
     for name, (_, passes) in FILTERS.items():
         exact = brute_force(name, rows, passes, jobs, report, start_ns)
         assert measured[name] == pytest.approx(exact, abs=1e-12), name

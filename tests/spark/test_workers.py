@@ -5,9 +5,11 @@ from __future__ import annotations
 from queue import SimpleQueue
 from typing import cast
 
+from daybreak.engine.events import Done, JobBegan, JobEnded, Ran
+from daybreak.engine.instructions import Group, StartJob
 from daybreak.policies.base import Plan
-from daybreak.spark.jobs import JobRunner, Ran
-from daybreak.spark.workers import Done, Group, Order, Ticket, Workers
+from daybreak.spark.jobs import JobRunner
+from daybreak.spark.workers import Ticket, Workers
 
 RAN = Ran((), 0, 0, 0, 0, {}, ())
 
@@ -20,23 +22,22 @@ class NoRunner:
 
 def test_a_query_whose_range_was_not_committed_takes_part_in_no_later_job_of_the_order() -> None:
     """Its later range does not begin where the query is, so that job would fail."""
-    asked: list[list[int]] = []
+    asked: list[tuple[int, ...]] = []
 
-    def run_group(_runner: JobRunner, group: Group, _ticket: Ticket) -> tuple[list[int], Ran]:
+    def run_group(_runner: JobRunner, group: Group, _ticket: Ticket) -> Done:
         asked.append(group.boxes)
-        return (group.boxes[:1] if len(asked) == 1 else group.boxes), RAN  # the first falls apart
+        ran = group.boxes[:1] if len(asked) == 1 else group.boxes  # the first falls apart
+        return Done(ran, RAN)
 
-    ended: SimpleQueue[Done] = SimpleQueue()
+    told: SimpleQueue[JobBegan | JobEnded] = SimpleQueue()
     workers = Workers(
-        1,
-        lambda _tag: cast("JobRunner", NoRunner()),
-        run_group,
-        lambda _worker, _order, ran, _failure, _cost_ns: ended.put(ran),
-        job_timeout_s=60,
+        1, lambda _tag: cast("JobRunner", NoRunner()), run_group, told.put, lambda _tag: None, 60
     )
-    groups = [Group(boxes, [], boxes) for boxes in ([0, 1], [2, 1, 3], [1, 4], [4, 5], [5], [6])]
-    workers.submit(0, Order(Plan(()), groups))
-    ran = ended.get(timeout=30)
+    boxes = ((0, 1), (2, 1, 3), (1, 4), (4, 5), (5,), (6,))
+    workers.submit(StartJob(7, 0, Plan(()), tuple(Group(b, (), b) for b in boxes)))
+    assert [told.get(timeout=30) for _ in boxes[1:]] == [JobBegan(7, n) for n in range(1, 6)]
+    ended = told.get(timeout=30)
     workers.join()
-    assert asked == [[0, 1], [2, 3], [6]]
-    assert [boxes for boxes, _ in ran] == [[0], [2, 3], [], [], [], [6]]
+    assert asked == [(0, 1), (2, 3), (6,)]
+    assert isinstance(ended, JobEnded)
+    assert [done.boxes for done in ended.done] == [(0,), (2, 3), (), (), (), (6,)]

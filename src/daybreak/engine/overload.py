@@ -93,7 +93,7 @@ class LoadShedding:
         facts = core.queries.facts
         self._shedder = Shedder(self._measured, params, spared=lambda b: facts[b].spared)
         self._window_ns = round(params.window_s * NS_PER_S)
-        self._reviewed_ns = core.elapsed_ns
+        self._reviewed_ns: int | None = None
         #: Tuples that had come to each box when it was last looked at.
         self._known: list[int] = []
         #: Tuples that came to each box since the last review.
@@ -109,10 +109,13 @@ class LoadShedding:
             self._came[box] = self._came.get(box, 0) + came
             if box in self._shares:
                 self._owed[box] = self._owed.get(box, 0.0) + self._shares[box] * came
-        elapsed_ns = self._core.elapsed_ns - self._reviewed_ns
-        if elapsed_ns >= self._window_ns:
-            self._reviewed_ns += elapsed_ns
-            self._review(elapsed_ns / NS_PER_S)
+        now_ns = self._core.elapsed_ns
+        if self._reviewed_ns is None:
+            self._reviewed_ns = now_ns
+        elif now_ns - self._reviewed_ns >= self._window_ns:
+            elapsed_s = (now_ns - self._reviewed_ns) / NS_PER_S
+            self._reviewed_ns = now_ns
+            self._review(elapsed_s)
         self.settle([b for b in self._owed if not self._core.queries.in_job(b)])
 
     def settle(self, boxes: Iterable[int]) -> None:

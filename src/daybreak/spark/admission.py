@@ -20,7 +20,7 @@ import pyarrow as pa
 from daybreak.engine.admission import Verdict, judge
 from daybreak.engine.express import highest_priority
 from daybreak.model.errors import ConfigError
-from daybreak.spark.standing import said
+from daybreak.spark.failures import one_line
 
 if TYPE_CHECKING:
     from daybreak.spark.jobs import Runnable
@@ -48,11 +48,11 @@ def admit(run: Run, runnable: Runnable, cls: str) -> Verdict:
 
 def class_demand(run: Run) -> dict[str, float]:
     """How many threads each class would keep busy at the stated pace."""
-    network, compositor = run.prepared.network, run.executor.compositor
+    network, compositor = run.prepared.network, run.driver.engine.compositor
     demand = {c.name: 0.0 for c in network.classes}
     groups: dict[tuple[str, str, str], int] = {}
-    for q, query in enumerate(run.executor.queries):
-        if run.executor.standings[q].held:
+    for q, query in enumerate(run.driver.queries):
+        if run.driver.engine.queries.status[q].held:
             continue
         cls = network.classes[run.state.query_class[q]].name
         if (parts := query.checked.parts) is not None:
@@ -74,7 +74,7 @@ def class_demand(run: Run) -> dict[str, float]:
 def added_demand(run: Run, runnable: Runnable, cls: str) -> float:
     """What one more query asks for: a margin if it can ride along, else jobs of its own."""
     parts = runnable.checked.parts
-    costs = run.executor.compositor.costs(runnable.checked.kin)
+    costs = run.driver.engine.compositor.costs(runnable.checked.kin)
     tuples = sum(_rows_per_pace(run, s) for s in runnable.checked.reads)
     if not tuples:
         return 0.0
@@ -83,8 +83,8 @@ def added_demand(run: Run, runnable: Runnable, cls: str) -> float:
         q.checked.parts is not None
         and q.checked.parts.kin == parts.kin
         and run.state.query_class[b] == index
-        and not run.executor.standings[b].held
-        for b, q in enumerate(run.executor.queries)
+        and not run.driver.engine.queries.status[b].held
+        for b, q in enumerate(run.driver.queries)
     )
     if company:
         return _threads(costs.margin_ns(tuples))
@@ -112,7 +112,7 @@ def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
     took_ns = _timed_ns(run, runnable, tables)
-    fixed_ns = min(run.executor.compositor.costs(runnable.checked.kin).solo_ns(0), took_ns)
+    fixed_ns = min(run.driver.engine.compositor.costs(runnable.checked.kin).solo_ns(0), took_ns)
     rows: int = max(1, sum(t.num_rows for t in tables.values()))
     return fixed_ns + (took_ns - fixed_ns) / rows * tuples
 
@@ -133,7 +133,7 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
     except Exception as error:
         raise ConfigError(
             f"query {runnable.name!r}",
-            f"fails on the newest rows, or takes longer than {patience_s:g} s ({said(error)})",
+            f"fails on the newest rows, or takes longer than {patience_s:g} s ({one_line(error)})",
             "correct it",
         ) from error
     finally:

@@ -35,9 +35,9 @@ from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
 from daybreak.spark.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.composite import Parts, quoted, take_apart
+from daybreak.spark.failures import one_line
 from daybreak.spark.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.lexer import moving_literal, without_semicolons
-from daybreak.spark.standing import said
 from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.aggregate import take_apart as take_aggregate
@@ -218,7 +218,9 @@ class Checker:
         except (AnalysisException, ParseException, IllegalArgumentException) as error:
             raise self._explained(place, error) from None
         except Py4JJavaError as error:  # not all of Spark's errors have a class in Python
-            raise ConfigError(place, f"is refused by Spark, {said(error)}", "correct it") from None
+            raise ConfigError(
+                place, f"is refused by Spark, {one_line(error)}", "correct it"
+            ) from None
 
     def _analysed(self, parsed: Plan) -> DataFrame:
         try:

@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
+from daybreak.engine.lifecycle import SHED
 from daybreak.runtime.eventlog import Say, silent
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.parts import Parts
 from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.driver import Driver
+from daybreak.spark.failures import failure_of, one_line
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logrows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.logspace import LEAVE, relieve, unread_bytes
 from daybreak.spark.recovery import bring, sweep
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import SHED, Shedding
 from daybreak.spark.sinks import Sink
-from daybreak.spark.standing import said
 from daybreak.spark.windows.runner import past
 
 if TYPE_CHECKING:
@@ -72,22 +72,17 @@ class Keeper:
                         self._say("trouble-over", f"{name} works again", task=name)
                 except Exception as error:  # a full disk, perhaps: it may be well next time
                     if name not in self.troubles:
-                        self._say("trouble", said(error), level=logging.WARNING, task=name)
-                    self.troubles[name] = said(error)
+                        self._say("trouble", one_line(error), level=logging.WARNING, task=name)
+                    self.troubles[name] = one_line(error)
                 due[i] = time.monotonic() + every_s
 
 
-def redeliver(
-    executor: SparkExecutor, log: CommitLog, sinks: Mapping[str, Sink], settler: Settler
-) -> None:
+def redeliver(driver: Driver, log: CommitLog, sinks: Mapping[str, Sink], settler: Settler) -> None:
     """Brings committed results to sinks that would not take them before, in order."""
-    for box, standing in enumerate(executor.standings):
-        if not standing.behind or standing.state != "retrying":
-            continue
-        if executor.now_ns < standing.retry_ns:
-            continue
-        name = executor.queries[box].name
-        failure: Exception | None = None
+    while not driver.redeliveries.empty():
+        box = driver.redeliveries.get()
+        name = driver.queries[box].name
+        failure: Failure | None = None
         held = settler.held()  # before the log is asked: what it lists then is settled or held
         try:
             for file in log.undelivered():
@@ -95,8 +90,8 @@ def redeliver(
                     bring(sinks[name], file)
                     settler.add(file)
         except Exception as error:
-            failure = error
-        executor.delivered(box, failure).result()
+            failure = failure_of(error)
+        driver.on_delivered(box, failure)
 
 
 class Housekeeping:
@@ -108,7 +103,6 @@ class Housekeeping:
         self._taken_s = time.monotonic()
         self._looked_s = 0.0
         self._unwritten = False
-        self.shedding: Shedding | None = None
         #: What the loop's thread could not do lately, and why.
         self.troubles: dict[str, str] = {}
 
@@ -126,17 +120,15 @@ class Housekeeping:
 
     # On the loop's thread
 
-    def tidy(self, loop: Loop) -> None:
+    def tidy(self) -> None:
         """Removes segments that every query has passed, and makes room if the log is full."""
         with self._forgiving("tidy"):
             if self._room_is_due():
-                self._make_room(loop)
-            if self.shedding is not None:
-                self.shedding.tidy(loop)
+                self._make_room()
             now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
             blocked = self._run.room.full
             for tick in self._run.time.silences(now_ns, monotonic_ns, blocked=blocked):
-                self._run.executor.on_tick(tick)
+                self._run.driver.on_tick(tick)
         if time.monotonic() - self._taken_s >= PART_S:
             self._take()
 
@@ -145,9 +137,16 @@ class Housekeeping:
         """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
         try:
             yield
-            self.troubles.pop(what, None)
+            self.note_trouble(what, None)
         except (sqlite3.OperationalError, OSError) as error:
-            self.troubles[what] = said(error)
+            self.note_trouble(what, one_line(error))
+
+    def note_trouble(self, what: str, why: str | None) -> None:
+        """Something could not be done, and why; or it could."""
+        if why is None:
+            self.troubles.pop(what, None)
+        else:
+            self.troubles[what] = why
 
     def _room_is_due(self) -> bool:
         """Now and then; at once where sources wait for it, or soon would."""
@@ -156,7 +155,7 @@ class Housekeeping:
             return True
         return time.monotonic() >= self._looked_s + LOOK_S
 
-    def _make_room(self, loop: Loop) -> None:
+    def _make_room(self) -> None:
         self._looked_s = time.monotonic()
         run, most = self._run, self._run.limits.log_max_bytes
         run.undeclared.expire(time.monotonic_ns())
@@ -166,20 +165,14 @@ class Housekeeping:
             run.undeclared.give_way(over + round((1 - LEAVE) * most))
             over = unread_bytes(run) - most
         if over > 0:
-            relieve(run, over + round((1 - LEAVE) * most), loop)
+            relieve(run, over + round((1 - LEAVE) * most))
             self.remove_passed()
         self._note_room(unread_bytes(run), most)
-
-    def ended(self, boxes: Sequence[int], loop: Loop) -> None:
-        """Jobs of these queries have ended, and no other has begun."""
-        if self.shedding is not None:
-            with self._forgiving("shedding"):
-                self.shedding.settle(boxes, loop)
 
     def remove_passed(self) -> None:
         run, now_ns = self._run, time.time_ns()
         for stream in run.prepared.streams:
-            unread = Cursor(run.executor.next_seq.get(stream, 0), 0)
+            unread = Cursor(run.driver.engine.next_seq.get(stream, 0), 0)
             low = run.log.low_water(stream) or unread
             run.store.remove_below(stream, run.time.retained(stream, low, now_ns))
 
@@ -227,10 +220,10 @@ class Housekeeping:
 
     def _redeliver(self) -> None:
         run = self._run
-        redeliver(run.executor, run.log, run.sinks, run.settler)
+        redeliver(run.driver, run.log, run.sinks, run.settler)
 
     def _measure(self) -> None:
-        self._run.rates.note(self._run.executor.books.arrived_rows)
+        self._run.rates.note(self._run.driver.engine.arrived_rows)
 
     def _write_record(self) -> None:
         """What was taken, and then the head: without its series it could not be read."""

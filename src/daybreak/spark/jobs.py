@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from daybreak.engine.events import Failure, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.catalyst import Catalyst, Plan
 from daybreak.spark.check import CheckedQuery
@@ -31,6 +32,7 @@ from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.composite import Composite, plain_schema, quoted
 from daybreak.spark.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.durable import file_name, make_folder
+from daybreak.spark.failures import failure_of
 from daybreak.spark.functions import Function
 from daybreak.spark.logrows import CursorMove, Move
 from daybreak.spark.recovery import bring
@@ -78,24 +80,6 @@ class Runnable:
     @property
     def name(self) -> str:
         return self.checked.name
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What one job did."""
-
-    #: Result rows of each of its queries.
-    rows: tuple[int, ...]
-    #: Time on Spark, and time to make the results durable.
-    work_ns: int
-    commit_ns: int
-    committed_at_ns: int
-    #: When it began, on the clock of the arrivals.
-    began_ns: int
-    #: Queries whose sink would not take a result that is committed: it stays staged.
-    undelivered: Mapping[str, Exception]
-    #: Of each query, when the first tuple that gave a row had arrived; None where none did.
-    stale_since_ns: tuple[int | None, ...]
 
 
 class Apart(Exception):
@@ -362,7 +346,7 @@ class JobRunner:
         queries: Sequence[Runnable],
         results: Sequence[pa.Table],
         moves: Sequence[Sequence[Move]],
-    ) -> tuple[int, dict[str, Exception]]:
+    ) -> tuple[int, dict[str, Failure]]:
         """Stages, commits and delivers; returns when it was committed.
 
         Once committed the job has succeeded, even if a sink then fails: the result is listed,
@@ -378,13 +362,13 @@ class JobRunner:
             raise
         committed_at = time.time_ns()
         sinks = {q.name: q.sink for q in queries}
-        failed: dict[str, Exception] = {}
+        failed: dict[str, Failure] = {}
         for file in files:
             try:
                 bring(sinks[file.query], file)
                 self._settler.add(file)
             except Exception as error:
-                failed[file.query] = error
+                failed[file.query] = failure_of(error)
         return committed_at, failed
 
     def _frame(

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from daybreak.engine.inbox import Waiting
-from daybreak.runtime.loop import Loop
+from daybreak.engine.events import LogFull
 from daybreak.spark.logrows import Cursor
 from daybreak.spark.segments import Segment
 from daybreak.spark.windows.runner import low_water
@@ -22,8 +21,6 @@ from daybreak.spark.windows.runner import low_water
 if TYPE_CHECKING:
     from daybreak.spark.run import Run
 
-#: Why rows are given up, as it is recorded.
-FULL = "full"
 #: After skipping this share of the log is full, so that it is not full again at once.
 LEAVE = 0.8
 _POLL_S = 0.05
@@ -62,15 +59,6 @@ def cuts(segments: Iterable[Segment], to_free_bytes: int) -> dict[str, Cursor]:
     return cut
 
 
-def blocks(run: Run, query: int) -> bool:
-    """Whether a query rather slows the sources down than loses rows."""
-    declared = run.prepared.specs[run.executor.queries[query].name].on_full
-    if declared is not None:
-        return declared == "block"
-    priorities = run.state.class_priority
-    return priorities[run.state.query_class[query]] == max(priorities)
-
-
 def lagging(run: Run) -> dict[str, Cursor]:
     """Where the query that lags most is, by stream, if one does.
 
@@ -78,11 +66,12 @@ def lagging(run: Run) -> dict[str, Cursor]:
     """
     lows: dict[str, Cursor] = {}
     cursors = run.log.cursors()
-    for q, query in enumerate(run.executor.queries):
-        waits = run.executor.waiting(q)[0] > 0 or run.executor.in_job(q)
-        if run.executor.standings[q].state == "dropped" or not waits:
+    queries = run.driver.engine.queries
+    for q, query in enumerate(queries.facts):
+        waits = queries.inboxes[q].tuples > 0 or queries.in_job(q)
+        if queries.status[q].state == "dropped" or not waits:
             continue
-        for stream in query.checked.reads:
+        for stream in query.reads:
             at = cursors[query.name, stream]
             lows[stream] = min(at, lows.get(stream, at))
     return lows
@@ -105,43 +94,30 @@ def unread_bytes(run: Run) -> int:
     return lag + run.undeclared.held_bytes()
 
 
-def relieve(run: Run, to_free_bytes: int, loop: Loop) -> None:
+def relieve(run: Run, to_free_bytes: int) -> None:
     """Lets lagging queries that may skip do so. On the loop's thread."""
     kept = unread(run)
     cut = cuts((s for segments in kept.values() for s in segments), to_free_bytes)
-    skips: dict[int, int] = {}
-    for q, query in enumerate(run.executor.queries):
-        standing = run.executor.standings[q].state
-        if standing == "dropped" or run.executor.in_job(q) or blocks(run, q):
-            continue
-        if query.checked.windowing is not None:
-            skips[q] = closed_before(run, q, cut)
-            continue
-        skips[q] = tuples_before(run.executor.inbox(q).waiting, cut)
-    run.executor.skip_oldest({q: n for q, n in skips.items() if n}, FULL, loop)
+    queries = run.driver.engine.queries
+    windows = {
+        q: closed_before(run, q, cut)
+        for q, facts in enumerate(queries.facts)
+        if facts.windows and queries.status[q].state != "dropped"
+    }
+    run.driver.feed(LogFull(cut, windows))
 
 
 def closed_before(run: Run, query: int, cut: Mapping[str, Cursor]) -> int:
     """The tuples of the oldest closed windows that hold a query before these places."""
-    runnable = run.executor.queries[query]
+    runnable = run.driver.queries[query]
     windowing = runnable.checked.windowing
     assert windowing is not None
     starts = run.log.places(runnable.name)
     held = {s: at for s, at in cut.items() if s in windowing.times and starts[s] < at}
     tuples = 0
-    for item in run.executor.inbox(query).waiting if held else ():
+    for item in run.driver.engine.queries.inboxes[query].waiting if held else ():
         tuples += item.tuples
         lows = (low_water(windowing, run.store, s, starts[s], item.closes_us) for s in held)
         if all(low >= at for low, at in zip(lows, held.values(), strict=True)):
             break
     return tuples
-
-
-def tuples_before(waiting: Iterable[Waiting], cut: Mapping[str, Cursor]) -> int:
-    """The shortest prefix of a queue that holds all that lies before these places."""
-    taken = before = 0
-    for item in waiting:
-        taken += item.tuples
-        if item.stream in cut and Cursor(item.seq, item.row) < cut[item.stream]:
-            before = taken
-    return before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -13,18 +13,31 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from daybreak.engine.admission import Verdict
+from daybreak.engine.events import (
+    AddQuery,
+    AssignClass,
+    Drop,
+    Pause,
+    Resume,
+    SetPriority,
+    SetSubscribers,
+    SetWeight,
+    SwitchPolicy,
+)
 from daybreak.engine.inbox import Inbox
+from daybreak.engine.queries import QueryStatus
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Box, Query, Stream
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
 from daybreak.model.sqlnames import tokens_in
-from daybreak.policies.base import BasePolicy, Change
+from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.runtime.loop import Loop
 from daybreak.spark.admission import admit
 from daybreak.spark.check import CheckedQuery, Checker
 from daybreak.spark.declared import as_json
+from daybreak.spark.driver import Make, new_command
+from daybreak.spark.facts import facts_of
 from daybreak.spark.jobs import Runnable
 from daybreak.spark.logrows import Cursor, Progress
 from daybreak.spark.sinks import make_sink
@@ -99,77 +112,61 @@ class Operations:
         if not (isfinite(priority) and priority > 0):
             raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
 
-        def make(loop: Loop) -> Change:
-            loop.state.class_priority[index] = float(priority)
-            return Change("class-priority", index)
-
         was = self._run.state.class_priority[index]
-        self._ask(make, what="class-priority", subject=cls, was=was, value=priority)
+        self._ask(
+            lambda: SetPriority(index, float(priority)),
+            what="class-priority", subject=cls, was=was, value=priority,
+        )  # fmt: skip
 
     def assign_class(self, query: str, cls: str) -> None:
-        subject, index = self._query(query), self._class(cls)
-
-        def make(loop: Loop) -> Change:
-            loop.state.query_class[subject] = index
-            return Change("query-class", subject)
-
-        self._ask(make, what="query-class", subject=query, was=self._class_of(subject), value=cls)
+        self._assign(query, self._class(cls))
         for view, index in moved_views(self._run.prepared, self._run.state):
-            subject = self._query(view)
-            name = self._run.prepared.network.classes[index].name
-            was = self._class_of(subject)
-            self._ask(make, what="query-class", subject=view, was=was, value=name)
+            self._assign(view, index)
+
+    def _assign(self, query: str, index: int) -> None:
+        subject = self._query(query)
+        self._ask(
+            lambda: AssignClass(subject, index),
+            what="query-class", subject=query, was=self._class_of(subject),
+            value=self._run.prepared.network.classes[index].name,
+        )  # fmt: skip
 
     def set_weight(self, query: str, weight: float) -> None:
         subject = self._query(query)
         if not 0 < weight <= 1:
             raise ConfigError(f"query {query!r}", f"weight {weight}", "give one in (0, 1]")
-
-        def make(loop: Loop) -> Change:
-            loop.state.subscribers.pop(subject, None)  # from now on it follows them no more
-            loop.state.query_weight[subject] = weight
-            return Change("weight", subject)
-
         was = self._run.state.query_weight[subject]
-        self._ask(make, what="weight", subject=query, was=was, value=weight)
+        self._ask(
+            lambda: SetWeight(subject, weight), what="weight", subject=query, was=was, value=weight
+        )
 
     def set_subscribers(self, query: str, count: int) -> None:
         subject = self._query(query)
         if count < 0:
             raise ConfigError(f"query {query!r}", f"{count} subscribers", "give 0 or more")
-
-        def make(loop: Loop) -> Change:
-            for other in loop.state.subscribed(subject, count):
-                loop.changed(Change("weight", other), time.time_ns())
-            return Change("weight", subject)
-
         was = self._run.state.subscribers.get(subject)
-        self._ask(make, what="subscribers", subject=query, was=was, value=count)
+        self._ask(
+            lambda: SetSubscribers(subject, count),
+            what="subscribers", subject=query, was=was, value=count,
+        )  # fmt: skip
 
     def set_policy(self, policy: str | BasePolicy, seed: int = 1) -> None:
         chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
         usable_on_spark(chosen)
-
-        def make(loop: Loop) -> None:
-            loop.switch(chosen, seed, time.time_ns())
-            self._run.monitor.tell_of_results(chosen)
-            self._run.policy = chosen
-            self._run.monitor.tell_of_results(chosen)
-
         was = self._run.policy.name
-        self._ask(make, what="policy", subject=chosen.name, was=was, value=dict(chosen.settings()))
+        self._ask(
+            lambda: SwitchPolicy(chosen, seed),
+            what="policy", subject=chosen.name, was=was, value=dict(chosen.settings()),
+        )  # fmt: skip
 
     def pause(self, query: str) -> None:
-        box, executor = self._query(query), self._run.executor
+        box, run = self._query(query), self._run
 
-        def make(loop: Loop) -> Change:
-            standing = executor.standings[box]
-            standing.state = "paused"
-            self._run.log.set_paused(query, paused=True)
-            executor.hold(box, loop)
-            return Change("paused", box)
+        def make() -> Pause:
+            run.log.set_paused(query, paused=True)
+            return Pause(box)
 
-        was = executor.standings[box].state
+        was = self._status(box).state
         self._ask(make, what="paused", subject=query, was=was, value="paused")
 
     def resume(self, query: str, *, skip: bool = False) -> int:
@@ -177,56 +174,36 @@ class Operations:
 
         ``skip`` first gives up the rows it failed on; returns how many.
         """
-        box, executor = self._query(query), self._run.executor
-        skipped = 0
-
-        def make(loop: Loop) -> Change:
-            nonlocal skipped
-            if skip:
-                failed_on = executor.standings[box].failed_on
-                skipped = executor.skip_oldest({box: failed_on}, "skipped", loop).get(box, 0)
-            self._run.log.set_paused(query, paused=False)
-            executor.resume(box, loop)
-            return Change("resumed", box)
-
-        self._run.healthy()
-        was = executor.standings[box].state
-        self._wait(executor.between_jobs(box, make))
+        run, box, number = self._run, self._query(query), new_command()
+        run.healthy()
+        was = self._status(box).state
+        answer = run.driver.command(
+            number,
+            lambda: Resume(box, skip, number),
+            lambda: run.log.set_paused(query, paused=False),
+        )
+        skipped = self._wait(answer)
         value = f"running, {skipped} rows given up" if skipped else "running"
         self._note(what="resumed", subject=query, was=was, value=value)
         return skipped
 
     def drop(self, query: str) -> None:
         """Forgets the query and its place; its results stay. A job under way ends first."""
-        undeclared = self._run.undeclared
+        run, undeclared = self._run, self._run.undeclared
         if query in undeclared.until and not self._known(query):
-            self._ask(lambda _loop: undeclared.forget(query, "dropped"))
+            self._ask(lambda: undeclared.forget(query, "dropped"))
             self._note(what="dropped", subject=query, was="undeclared", value="dropped")
             return
-        box, executor = self._query(query), self._run.executor
+        box, number = self._query(query), new_command()
 
-        def make(loop: Loop) -> Change:
-            executor.standings[box].state = "dropped"
-            executor.hold(box, loop)
-            executor.forget(box)
-            self._run.log.drop_query(query)
-            self._run.log.disown(query)
-            return Change("paused", box)
+        def forget() -> None:
+            run.log.drop_query(query)
+            run.log.disown(query)
 
-        was = executor.standings[box].state
-        # Held at once, so that no further job begins; dropped when the present one has ended.
-        self._ask(self._holding(box))
-        self._wait(executor.between_jobs(box, make))
+        run.healthy()
+        was = self._status(box).state
+        self._wait(run.driver.command(number, lambda: Drop(box, number), forget))
         self._note(what="dropped", subject=query, was=was, value="dropped")
-
-    def _holding(self, box: int) -> Callable[[Loop], None]:
-        executor = self._run.executor
-
-        def make(loop: Loop) -> None:
-            executor.standings[box].state = "paused"
-            executor.hold(box, loop)
-
-        return make
 
     def register(
         self, spec: QuerySpec, start: Start = "next", *, force: bool = False, dry: bool = False
@@ -300,8 +277,7 @@ class Operations:
         run, checked = self._run, runnable.checked
         mark = sql_fingerprint(spec.sql or "")
 
-        def make(loop: Loop) -> None:
-            executor, state = run.executor, run.state
+        def make() -> AddQuery:
             if self._known(spec.name):
                 raise ConfigError(spec.place, "is registered already", "drop it first")
             run.time.adopt(spec.name, checked)
@@ -313,33 +289,23 @@ class Operations:
             )
             box = network.query_index[spec.name]
             run.adopt(spec, runnable, network, mark)
-            state.adopt(network)
             run.monitor.adopt(network)
-            state.query_class[box] = network.class_of(box)
-            state.subscribers.pop(box, None)
-            state.query_weight[box] = spec.weight
             run.late.adopt(spec.name, checked.windowing)
-            executor.adopt(box, runnable, self._inbox(checked, starts))
-            executor.release(box, loop)
-            # Policies size their tables when they are attached: the same policy begins anew.
-            fresh = type(loop.policy)(loop.policy.params)  # type: ignore[attr-defined,call-arg]
-            loop.switch(fresh, 1, time.time_ns())
-            run.monitor.tell_of_results(fresh)
-            run.policy = fresh  # type: ignore[assignment]
-            run.monitor.tell_of_results(fresh)
+            run.driver.queries[box : box + 1] = [runnable]
+            return AddQuery(box, facts_of(runnable, spec), network, self._inbox(checked, starts))
 
         self._ask(make, what="registered", subject=spec.name, was=None, value=start)
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
-        upcoming = Cursor(self._run.executor.next_seq.get(stream, 0), 0)
+        upcoming = Cursor(self._run.driver.engine.next_seq.get(stream, 0), 0)
         return min(self._run.store.begin(stream), upcoming) if start == "earliest" else upcoming
 
     def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
         run = self._run
         if checked.windowing is not None:
             return replayed(checked.windowing, run.store, starts)
-        next_seq = run.executor.next_seq
+        next_seq = run.driver.engine.next_seq
         return Inbox.of(
             item
             for stream in checked.reads
@@ -348,7 +314,10 @@ class Operations:
 
     def _known(self, name: str) -> bool:
         index = self._run.prepared.network.query_index.get(name)
-        return index is not None and self._run.executor.standings[index].state != "dropped"
+        return index is not None and self._status(index).state != "dropped"
+
+    def _status(self, box: int) -> QueryStatus:
+        return self._run.driver.engine.queries.status[box]
 
     def _query(self, name: str) -> int:
         known = {n: i for n, i in self._run.prepared.network.query_index.items() if self._known(n)}
@@ -361,15 +330,15 @@ class Operations:
         run = self._run
         return run.prepared.network.classes[run.state.query_class[query]].name
 
-    def _ask(self, make: Callable[[Loop], Change | None], **about: object) -> None:
+    def _ask(self, make: Make, **about: object) -> None:
         self._run.healthy()
-        self._wait(self._run.executor.ask(make))
+        self._wait(self._run.driver.ask(make))
         if about:
             self._note(**about)
 
-    def _wait(self, answer: Future[bool]) -> None:
+    def _wait(self, answer: Future[int]) -> int:
         try:
-            answer.result(timeout=PATIENCE_S)
+            return answer.result(timeout=PATIENCE_S)
         except TimeoutError:
             self._run.healthy()
             raise ConfigError(
@@ -405,14 +374,14 @@ def _index(known: Mapping[str, int], what: str, name: str) -> int:
 
 def described(run: Run) -> list[dict[str, Any]]:
     """Every query and how it stands, as JSON-able values."""
-    network, state, executor = run.prepared.network, run.state, run.executor
+    network, state, driver = run.prepared.network, run.state, run.driver
     now_ns, losses = time.time_ns(), run.log.losses()
     found: list[dict[str, Any]] = []
     for q, query in enumerate(network.queries):
-        standing = executor.standings[q]
+        standing = driver.engine.queries.status[q]
         if standing.state == "dropped":
             continue
-        waiting, head_ns = executor.waiting(q)
+        waiting, head_ns = driver.waiting(q)
         found.append(
             {
                 "query": query.name,

@@ -18,8 +18,11 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.engine.admission import Verdict
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import Delivered, Event, Pause
 from daybreak.engine.inbox import Tick
-from daybreak.engine.state import SystemState
+from daybreak.engine.state import JobState
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Network, Stream
@@ -27,24 +30,24 @@ from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.specs import QuerySpec, SinkSpec
 from daybreak.policies.base import BasePolicy
+from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.eventlog import EventLog
 from daybreak.runtime.history import History
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.admission import Rates
-from daybreak.spark.books import Books
 from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
 from daybreak.spark.declared import MEMORY, from_text
-from daybreak.spark.events import Hooks
-from daybreak.spark.executor import SparkExecutor
+from daybreak.spark.driver import Driver, Hooks
+from daybreak.spark.facts import facts_of
+from daybreak.spark.failures import failure_of
 from daybreak.spark.generator import FORMAT as GENERATOR
 from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
@@ -58,11 +61,9 @@ from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import Segment, SegmentStore
 from daybreak.spark.session import jvm_pid
 from daybreak.spark.settle import Settler
-from daybreak.spark.shedding import Shedding
 from daybreak.spark.sinks import MemorySink
 from daybreak.spark.snapshot import take_snapshot
 from daybreak.spark.sources import Source, Sources
-from daybreak.spark.standing import said
 from daybreak.spark.undeclared import (
     announce_forgotten,
     refuse_unknown,
@@ -124,7 +125,6 @@ class Run:
         self._failure: BaseException | None = None
         #: Whether the executor hears of segments; before, its inboxes are filled from the store.
         self._tells = False
-        self.policy = prepared.policy
         self.operations = Operations(self)
         try:
             self._open(workers, express, seed, reset, forget, rider_bound_s)
@@ -166,45 +166,21 @@ class Run:
         self._advance(views)
         self.late = self.time.open_late(self.rundir.root / "late", self.log.cursors())
         network = prepared.network
-        self.state = SystemState(network, workers, express=express, rides=True)
+        self.state = JobState(network, workers, express=express)
         self.start_ns = time.time_ns()
         self.monitor = Monitor(network)
-        self.monitor.tell_of_results(self.policy)
         self.recorder = Recorder()
         self.house = Housekeeping(self)
         self.history = History(self.state, self.start_ns)
         self.settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self.settler.close)
-        books = Books(self.state, self.monitor, self.recorder, self.history, self.start_ns)
-        self.executor = SparkExecutor(
-            self.state,
-            books,
-            [self._runnable(b.name) for b in network.boxes],
-            start.inboxes(),
-            {s: self.store.end(s).seq for s in prepared.streams},
-            Hooks(
-                self._new_runner,
-                prepared.spark.sparkContext.cancelJobsWithTag,
-                self.house.tidy,
-                self.house.give_up,
-                self.house.ended,
-                self.say,
-            ),
-            self.limits,
-            rider_bound_s,
-        )
+        self.driver = self._make_driver(start, seed, rider_bound_s)
         self._tells = True
-        if self._shedding is not None:
-            shedding = Shedding(self.executor, self.state, self._shedding, self.say)
-            self.house.shedding = shedding
-        self._loop = Loop(self.state, self.policy, self.executor, seed)
-        for b, pending in enumerate(self.state.pending):
-            if pending:
-                self._loop.arrived(b, pending, self.start_ns)
         self._say_start()
-        self._hold()
-        self._stop_threads.append(self.executor.join)
-        self._thread = threading.Thread(target=self._run_loop, name="daybreak-loop", daemon=True)
+        self._stop_threads.append(self.driver.join)
+        self._thread = threading.Thread(
+            target=self._run_loop, args=self._held(), name="daybreak-loop", daemon=True
+        )
         self._thread.start()
         self._stop_threads.append(self._end_loop)
         self._stop_threads.append(self.sources.stop)
@@ -262,20 +238,38 @@ class Run:
             self.rundir.scratch / name,
         )  # fmt: skip
 
-    def _hold(self) -> None:
+    def _make_driver(self, start: Acceptance, seed: int, rider_bound_s: float) -> Driver:
+        prepared, inboxes = self.prepared, start.inboxes()
+        queries = [self._runnable(box.name) for box in prepared.network.boxes]
+        engine = Engine(
+            self.state,
+            [facts_of(query, prepared.specs[query.name]) for query in queries],
+            [inboxes[query.name] for query in queries],
+            prepared.policy,
+            Settings(
+                seed=seed, rider_bound_ns=round(rider_bound_s * 1e9), limits=self.limits,
+                shedding=self._shedding,
+            ),
+            {stream: self.store.end(stream).seq for stream in prepared.streams},
+        )  # fmt: skip
+        accounts = Accounts(
+            self.state, engine.queries, self.monitor, self.recorder, self.history, self.start_ns
+        )
+        cancel = prepared.spark.sparkContext.cancelJobsWithTag
+        house = self.house
+        hooks = Hooks(
+            self._new_runner, cancel, house.tidy, house.give_up, house.note_trouble, self.say
+        )
+        return Driver(engine, accounts, queries, hooks, self.limits.job_timeout_s)
+
+    def _held(self) -> list[Event]:
         """Queries that were paused, and those whose sink will not take what they had committed."""
         index = self.prepared.network.query_index
-        for name, failure in self.recovered.refused.items():
-            standing = self.executor.standings[index[name]]
-            standing.behind = True
-            standing.failed(said(failure), 0, self.limits, time.time_ns())
-            self.say(
-                "delivery-failed", said(failure), level=logging.WARNING, query=name, next="retrying"
-            )
-            self.executor.hold(index[name], self._loop)
-        for name in self.log.paused() & index.keys():
-            self.executor.standings[index[name]].state = "paused"
-            self.executor.hold(index[name], self._loop)
+        refused = self.recovered.refused.items()
+        return [
+            *(Delivered(index[name], failure_of(failure)) for name, failure in refused),
+            *(Pause(index[name]) for name in sorted(self.log.paused() & index.keys())),
+        ]
 
     def _runnable(self, name: str) -> Runnable:
         prepared = self.prepared
@@ -300,7 +294,7 @@ class Run:
         )  # fmt: skip
 
     def _end_loop(self) -> None:
-        self.executor.stop()
+        self.driver.stop()
         self._thread.join()
 
     def _end_threads(self) -> None:
@@ -311,15 +305,15 @@ class Run:
     def _on_segment(self, segment: Segment) -> None:
         if self._tells:
             self.late.look(segment)
-            self.executor.on_segment(segment)
+            self.driver.on_segment(segment)
 
     def _on_tick(self, tick: Tick) -> None:
         if self._tells:
-            self.executor.on_tick(tick)
+            self.driver.on_tick(tick)
 
-    def _run_loop(self) -> None:
+    def _run_loop(self, *held: Event) -> None:
         try:
-            self._loop.run()
+            self.driver.run(*held)
         except BaseException as error:  # told to whoever waits or stops
             self._failure = error
 
@@ -434,6 +428,11 @@ class Run:
         return self.operations.register(spec, start, force=force)
 
     @property
+    def policy(self) -> BasePolicy:
+        """The policy that decides now."""
+        return self.driver.engine.policy
+
+    @property
     def changes(self) -> list[dict[str, object]]:
         """What was changed since the start, in order."""
         return self.operations.changes
@@ -459,7 +458,7 @@ class Run:
     @property
     def failures(self) -> dict[str, str]:
         """Queries that failed, with why; the others go on."""
-        return self.executor.failures
+        return self.driver.failures
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -497,11 +496,11 @@ class Run:
         self._await_quiet(until, timeout_s)
         for streams in self.time.stages if flush else ():
             for tick in self.time.ends(streams, time.time_ns()):
-                self.executor.on_tick(tick)
+                self.driver.on_tick(tick)
             self._await_quiet(until, timeout_s)
 
     def _await_quiet(self, until: float, timeout_s: float) -> None:
-        while not self.executor.ask().result(timeout=timeout_s):
+        while not self.driver.ask().result(timeout=timeout_s):
             self.healthy()
             if time.monotonic() > until:
                 raise ConfigError(
@@ -560,7 +559,7 @@ class Run:
     def head(self) -> RunReport:
         """The report so far, without its series."""
         return self.monitor.head(
-            self.state, round(self.elapsed_s * 1e9), self.executor.workers + 1, self._manifest()
+            self.state, round(self.elapsed_s * 1e9), self.state.threads + 1, self._manifest()
         )
 
     def _manifest(self) -> dict[str, object]:
@@ -578,7 +577,7 @@ class Run:
             "kin": {n: c.kin for n, c in self.prepared.checked.items() if c.kin is not None},
             "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
             "express": self.state.express,
-            "rider_bound_s": self.executor.compositor.bound_ns / 1e9,
+            "rider_bound_s": self.driver.engine.compositor.bound_ns / 1e9,
             "changes": self.changes,
             **({"shedding": asdict(self._shedding)} if self._shedding else {}),
             "failures": self.failures,

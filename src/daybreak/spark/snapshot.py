@@ -43,12 +43,12 @@ def take_snapshot(
         parameters=dict(policy.settings()),
         elapsed_s=round(elapsed_s, 3),
         started_s=round(run.start_ns / NS_PER_S, 3),
-        workers=run.executor.workers,
+        workers=run.state.threads,
         decisions=monitor.decisions,
         scheduling_s=round(monitor.scheduling_ns / NS_PER_S, 6),
         work_s=round(monitor.work_ns / NS_PER_S, 6),
         commit_s=round(monitor.call_ns / NS_PER_S, 6),
-        total_s=round(elapsed_s * (run.executor.workers + 1), 3),
+        total_s=round(elapsed_s * (run.state.threads + 1), 3),
         classes=_classes(run, queries),
         queries=queries,
         streams=_streams(run),
@@ -92,16 +92,16 @@ def _classes(run: Run, queries: tuple[QueryRow, ...]) -> tuple[ClassRow, ...]:
 
 
 def _queries(run: Run) -> tuple[QueryRow, ...]:
-    network, state, executor = run.prepared.network, run.state, run.executor
+    network, state, driver = run.prepared.network, run.state, run.driver
     now_ns, losses = time.time_ns(), run.log.losses()
     rate = run.history.arrived_per_s().tolist()
     stale = run.history.staleness().tolist()
     found: list[QueryRow] = []
-    for q, runnable in enumerate(list(executor.queries)):
-        standing = executor.standings[q]
+    for q, runnable in enumerate(list(driver.queries)):
+        standing = driver.engine.queries.status[q]
         if standing.state == "dropped":
             continue
-        waiting, head_ns = executor.waiting(q)
+        waiting, head_ns = driver.waiting(q)
         checked, sink = runnable.checked, runnable.sink
         found.append(
             QueryRow(
@@ -132,7 +132,7 @@ def _queries(run: Run) -> tuple[QueryRow, ...]:
 
 
 def _streams(run: Run) -> tuple[StreamRow, ...]:
-    arrived = run.executor.books.arrived_rows
+    arrived = run.driver.engine.arrived_rows
     return tuple(
         StreamRow(
             name=name,
@@ -149,14 +149,14 @@ def _edges(run: Run, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
     return tuple(
         Edge(stream, q.number, waiting)
         for q in queries
-        for stream, waiting in run.executor.waiting_by_stream(q.number).items()
+        for stream, waiting in run.driver.waiting_by_stream(q.number).items()
     )
 
 
 def _underway(run: Run) -> tuple[Underway, ...]:
     return tuple(
         Underway(worker, tuple(group.boxes), sum(w.tuples for w in group.taken), round(for_s, 3))
-        for worker, group, for_s in run.executor.underway()
+        for worker, group, for_s in run.driver.underway()
     )
 
 

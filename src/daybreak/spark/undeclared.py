@@ -15,11 +15,12 @@ import logging
 from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import UTC, datetime
 
+from daybreak.engine.lifecycle import FULL
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.runtime.eventlog import Say
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.logrows import Cursor, CursorMove
-from daybreak.spark.logspace import FULL, cuts
+from daybreak.spark.logspace import cuts
 from daybreak.spark.segments import Segment, SegmentStore
 
 #: The last instant that has a date.

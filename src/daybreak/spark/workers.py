@@ -1,8 +1,8 @@
 """Worker threads: each runs one order at a time, tagged, so that a job past its time is ended.
 
-A job that outlives its time limit is cancelled on Spark by its tag. What cannot be cancelled
-there (a function that hangs in the driver) is left behind: its thread is replaced, and if it ever
-comes back it is not allowed to commit.
+The engine says when a job has outlived its time limit; it is cancelled on Spark by its tag. What
+cannot be cancelled there (a function that hangs in the driver) is left behind: its thread is
+replaced, and if it ever comes back it is not allowed to commit.
 """
 
 from __future__ import annotations
@@ -10,45 +10,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from daybreak.engine.inbox import Waiting
-from daybreak.model.errors import DaybreakError
-from daybreak.policies.base import Plan
-from daybreak.spark.jobs import JobRunner, Ran
-
-#: How long a cancelled job may take to notice.
-GRACE_S = 5.0
-CANCEL_EVERY_S = 1.0
-
-
-class Group(NamedTuple):
-    """Queries to run as one job, the one that was asked for first, and what each takes."""
-
-    boxes: list[int]
-    taken: list[Waiting]
-    #: The queries whose composite is compiled: those that run, and others like them.
-    cell: list[int]
-
-    def without(self, boxes: Collection[int]) -> Group:
-        return self._replace(boxes=[b for b in self.boxes if b not in boxes])
-
-
-class Order(NamedTuple):
-    """What a worker is to do: one job after the other."""
-
-    plan: Plan
-    groups: list[Group]
-
-
-#: The jobs of an order that ended well, with the boxes that really ran; None if none did.
-Done = list[tuple[list[int], Ran | None]]
-
-
-class JobTimeout(DaybreakError):
-    """A job was cancelled because it took longer than ``job_timeout``."""
+from daybreak.engine.events import Done, JobBegan, JobEnded
+from daybreak.engine.instructions import Group, StartJob
+from daybreak.spark.failures import JobTimeout, failure_of
+from daybreak.spark.jobs import JobRunner
 
 
 class Ticket:
@@ -91,35 +59,37 @@ class Ticket:
 @dataclass
 class _Worker:
     tag: str
-    orders: queue.SimpleQueue[Order | None] = field(default_factory=queue.SimpleQueue)
+    orders: queue.SimpleQueue[StartJob | None] = field(default_factory=queue.SimpleQueue)
     thread: threading.Thread | None = None
-    order: Order | None = None
+    order: StartJob | None = None
     ticket: Ticket | None = None
-    ran: Done = field(default_factory=list)
-    #: When to cancel its jobs next.
-    cancel_s: float = 0.0
+    done: list[Done] = field(default_factory=list)
 
 
-RunGroup = Callable[[JobRunner, Group, Ticket], tuple[list[int], Ran]]
-#: Worker, its order, the jobs that ended well, why the rest did not, and the time it took.
-OnEnd = Callable[[int, Order, Done, Exception | None, int], None]
+RunGroup = Callable[[JobRunner, Group, Ticket], Done]
+Tell = Callable[[JobBegan | JobEnded], None]
 
 
 class Workers:
-    """``count`` threads with a ``JobRunner`` each. ``watch`` belongs to the loop's thread."""
+    """``count`` threads with a ``JobRunner`` each. One other thread gives them orders."""
 
     def __init__(
         self,
         count: int,
         new_runner: Callable[[str], JobRunner],
         run_group: RunGroup,
-        on_end: OnEnd,
+        tell: Tell,
+        cancel: Callable[[str], None],
         job_timeout_s: float,
     ) -> None:
-        """``new_runner`` is given the tag of the jobs; it is called on the worker's thread."""
+        """``new_runner`` is given the tag of the jobs; it is called on the worker's thread.
+
+        ``cancel`` ends the jobs of a tag on Spark.
+        """
         self._new_runner = new_runner
         self._run_group = run_group
-        self._on_end = on_end
+        self._tell = tell
+        self._cancel = cancel
         self._timeout_s = job_timeout_s
         self._made = 0
         #: Workers that were given up and may still be at it.
@@ -129,45 +99,40 @@ class Workers:
     def __len__(self) -> int:
         return len(self._workers)
 
-    def submit(self, worker: int, order: Order) -> None:
-        self._workers[worker].orders.put(order)
+    def submit(self, order: StartJob) -> None:
+        self._workers[order.worker].orders.put(order)
 
     def underway(self) -> list[tuple[int, Group, float]]:
         """Workers at work, their present job and for how long (s) they are at it."""
         now, found = time.monotonic(), []
         for w, worker in enumerate(self._workers):
-            order, ticket, done = worker.order, worker.ticket, len(worker.ran)
+            order, ticket, done = worker.order, worker.ticket, len(worker.done)
             if order is not None and ticket is not None and done < len(order.groups):
                 found.append((w, order.groups[done], max(0.0, now - ticket.began_s)))
         return found
 
-    def watch(self, cancel: Callable[[str], None]) -> None:
-        """Cancels jobs past their time limit by their tag, and gives up on deaf ones."""
-        now = time.monotonic()
-        for w, worker in enumerate(self._workers):
-            order, ticket = worker.order, worker.ticket
-            if order is None or ticket is None:
-                continue
-            late_s = now - ticket.began_s - self._timeout_s
-            if late_s <= 0:
-                continue
+    def cancel(self, number: int, order: int) -> None:
+        """Ends the present job of a worker on Spark, and again what earlier ones left there."""
+        worker = self._workers[number]
+        given, ticket = worker.order, worker.ticket
+        if given is not None and given.order == order and ticket is not None:
             ticket.cancelled = True
-            self._cancel(worker, cancel, now)
-            if late_s > GRACE_S and ticket.give_up():
-                self._left.append(worker)
-                self._workers[w] = self._hire(w)
-                taken_ns = round((late_s + self._timeout_s) * 1e9)
-                self._on_end(w, order, list(worker.ran), self._timed_out(), taken_ns)
-
+            self._cancel(worker.tag)
         self._left = [w for w in self._left if w.thread is not None and w.thread.is_alive()]
-        for worker in self._left:
-            self._cancel(worker, cancel, now)
+        for left in self._left:
+            self._cancel(left.tag)
 
-    def _cancel(self, worker: _Worker, cancel: Callable[[str], None], now: float) -> None:
-        """Again and again: only jobs that have begun are cancelled, and one may begin late."""
-        if now >= worker.cancel_s:
-            worker.cancel_s = now + CANCEL_EVERY_S
-            cancel(worker.tag)
+    def abandon(self, number: int, order: int) -> None:
+        """Replaces a worker that does not come back from an order, and reports the order's end."""
+        worker = self._workers[number]
+        given, ticket = worker.order, worker.ticket
+        if given is None or given.order != order or ticket is None or not ticket.give_up():
+            return  # it has ended by now, or is committing
+        self._left.append(worker)
+        self._workers[number] = self._hire(number)
+        took_ns = round((time.monotonic() - ticket.began_s) * 1e9)
+        failure = failure_of(self._timed_out())
+        self._tell(JobEnded(order, tuple(worker.done), failure, took_ns))
 
     def join(self) -> None:
         """Ends the threads; call it when no order is under way."""
@@ -181,53 +146,61 @@ class Workers:
         self._made += 1
         worker = _Worker(tag=f"daybreak-{id(self):x}-{self._made}")
         worker.thread = threading.Thread(
-            target=self._work, args=(number, worker), name=f"worker-{number}", daemon=True
+            target=self._work, args=(worker,), name=f"worker-{number}", daemon=True
         )
         worker.thread.start()
         return worker
 
-    def _work(self, number: int, worker: _Worker) -> None:
+    def _work(self, worker: _Worker) -> None:
         runner: JobRunner | None = None
         try:
-            runner = self._work_on(number, worker)
+            runner = self._work_on(worker)
         finally:
             if runner is not None:
                 runner.close()
 
-    def _work_on(self, number: int, worker: _Worker) -> JobRunner | None:
+    def _work_on(self, worker: _Worker) -> JobRunner | None:
         runner: JobRunner | None = None
         while (order := worker.orders.get()) is not None:
             began = time.perf_counter_ns()
             ticket = worker.ticket = Ticket()
-            worker.order, worker.ran = order, []
+            worker.order, worker.done = order, []
             failure: Exception | None = None
             try:
                 runner = runner or self._new_runner(worker.tag)
-                self._run_groups(runner, order.groups, ticket, worker.ran)
+                self._run_groups(runner, order, ticket, worker.done)
             except Exception as error:
                 failure = self._timed_out() if ticket.cancelled else error
             if not ticket.finish():
                 return runner  # somebody else works here now
             worker.order = None
-            self._on_end(number, order, worker.ran, failure, time.perf_counter_ns() - began)
+            told = None if failure is None else failure_of(failure)
+            took_ns = time.perf_counter_ns() - began
+            self._tell(JobEnded(order.order, tuple(worker.done), told, took_ns))
         return runner
 
     def _run_groups(
-        self, runner: JobRunner, groups: Sequence[Group], ticket: Ticket, ran: Done
+        self, runner: JobRunner, order: StartJob, ticket: Ticket, done: list[Done]
     ) -> None:
         # Queries that a job of this order has left behind: their later ranges must wait.
         behind: set[int] = set()
-        for group in groups:
+        for number, group in enumerate(order.groups):
             ticket.next_job()
+            if number:
+                self._tell(JobBegan(order.order, number))
             if group.boxes[0] in behind:
-                ran.append(([], None))
+                done.append(Done((), None))
                 behind.update(group.boxes)
                 continue
-            boxes, done = self._run_group(runner, group.without(behind), ticket)
-            behind.update(set(group.boxes) - set(boxes))
-            ran.append((boxes, done))
+            ran = self._run_group(runner, _without(group, behind), ticket)
+            behind.update(set(group.boxes) - set(ran.boxes))
+            done.append(ran)
 
     def _timed_out(self) -> JobTimeout:
         return JobTimeout(
             f"took longer than job_timeout = {self._timeout_s:g} s, and was cancelled"
         )
+
+
+def _without(group: Group, boxes: set[int]) -> Group:
+    return group._replace(boxes=tuple(b for b in group.boxes if b not in boxes))

@@ -17,8 +17,9 @@ from tests.spark.windows.logs import START, Log, Row, S, bag, batch, declare, fe
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark import generator
 from daybreak.spark.app import App
+from daybreak.spark.failures import JobTimeout
 from daybreak.spark.run import Run
-from daybreak.spark.workers import JobTimeout, Ticket
+from daybreak.spark.workers import Ticket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,7 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain(flush=True)
         assert not run.failures
-        waiting = [run.executor.waiting(box)[0] for box in range(len(CHANGING))]
+        waiting = [run.driver.waiting(box)[0] for box in range(len(CHANGING))]
         assert waiting == [0] * len(CHANGING)
     session = spark.newSession()
     data: Any = as_table(rows, "wide")
@@ -142,8 +143,8 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.pause("q")
         feed(run, segments)
-        run.executor.ask().result()  # the query is paused: nobody else takes what waits for it
-        query, inbox = run.executor.queries[0], run.executor.inbox(0)
+        run.driver.ask().result()  # the query is paused: nobody else takes what waits for it
+        query, inbox = run.driver.queries[0], run.driver.engine.queries.inboxes[0]
         slow, retry = run._runner("slow"), run._runner("retry")
         first, second = inbox.take(1), inbox.take(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daybreak.spark.standing import said
+from daybreak.spark.failures import one_line
 
 
 class JavaClass:
@@ -84,7 +84,7 @@ PATTERN = (
 def test_the_cause_of_a_failed_job_is_the_most_specific_message_of_the_jvm(
     java: JavaError, expected: str
 ) -> None:
-    assert said(Py4JJavaError(java)) == expected
+    assert one_line(Py4JJavaError(java)) == expected
 
 
 def test_an_exception_in_python_code_is_named_by_its_last_line() -> None:
@@ -92,13 +92,13 @@ def test_an_exception_in_python_code_is_named_by_its_last_line() -> None:
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
         '  File "x.py", line 8, in <lambda>\n    1//0\n    ~^^~\nZeroDivisionError: by zero\n'
     )
-    assert said(ValueError(text)) == "ValueError: ZeroDivisionError: by zero"
+    assert one_line(ValueError(text)) == "ValueError: ZeroDivisionError: by zero"
 
 
 def test_a_message_stays_one_line_of_bearable_length() -> None:
-    assert said(ValueError("first\nsecond")) == "ValueError: first"
-    assert said(ValueError("")) == "ValueError: no message"
-    long = said(ValueError("[SOME_CLASS] " + "word\n" * 1000))
+    assert one_line(ValueError("first\nsecond")) == "ValueError: first"
+    assert one_line(ValueError("")) == "ValueError: no message"
+    long = one_line(ValueError("[SOME_CLASS] " + "word\n" * 1000))
     assert len(long) < 650
     assert "\n" not in long
     assert long.endswith("...")

@@ -1,0 +1,344 @@
+"""Drives an engine on Spark: a thread that tells it what happened and does what it answers.
+
+The loop's thread owns the engine: arrivals, ends of jobs and operators' commands reach it through
+one queue and are worked off in order. Worker threads only run jobs.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import (
+    Delivered,
+    Done,
+    Event,
+    Failure,
+    Ran,
+    SegmentArrived,
+    Skipped,
+    Started,
+    Stop,
+    WatermarkRaised,
+    Woke,
+)
+from daybreak.engine.inbox import Tick, Waiting
+from daybreak.engine.instructions import (
+    AbandonJob,
+    Account,
+    AccountFailure,
+    CancelJob,
+    Finished,
+    Group,
+    Instruction,
+    Notice,
+    Redeliver,
+    Shed,
+    Skip,
+    StartJob,
+    WakeAt,
+)
+from daybreak.runtime.accounting import Accounts
+from daybreak.runtime.eventlog import Say, silent
+from daybreak.spark.failures import JobTimeout, one_line
+from daybreak.spark.jobs import JobRunner, Runnable
+from daybreak.spark.segments import Segment
+from daybreak.spark.workers import Ticket, Workers
+
+#: The engine is woken this often; retries and time limits wait for it.
+TICK_S = 0.1
+#: Numbers of commands that are answered later.
+_NUMBERS = count(1)
+
+
+def new_command() -> int:
+    """A number for a command whose answer comes later."""
+    return next(_NUMBERS)
+
+
+#: What an operator wants: does the I/O that goes before, and gives what the engine is told.
+Make = Callable[[], Event | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An operator's command, or only a question."""
+
+    make: Make | None
+    #: Whether nothing waited and nothing ran at that moment; or what was given up.
+    answer: Future[int]
+    #: The number of a command that may have to wait, and what to do once it is carried out.
+    command: int = 0
+    after: Callable[[], None] = field(default=lambda: None)
+
+
+class Hooks(NamedTuple):
+    """What a driver needs done by others."""
+
+    #: Makes a worker's runner, its jobs tagged as told; called on the worker's thread.
+    new_runner: Callable[[str], JobRunner]
+    #: Ends the jobs of a tag.
+    cancel: Callable[[str], None]
+    #: Called every ``TICK_S``, on the loop's thread.
+    tidy: Callable[[], None]
+    #: Moves queries past what was taken from their inboxes for good, all or none, and why.
+    give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
+    #: A disk that takes nothing now: what could not be done, and why; None when it could.
+    trouble: Callable[[str, str | None], None] = lambda _what, _why: None
+    #: Tells the event log.
+    say: Say = silent
+
+
+class Driver:
+    """One engine, its worker threads and its queue of events."""
+
+    def __init__(
+        self, engine: Engine, accounts: Accounts, queries: Sequence[Runnable], hooks: Hooks,
+        job_timeout_s: float,
+    ) -> None:  # fmt: skip
+        """``queries`` in the order of the engine's."""
+        self.engine = engine
+        self.accounts = accounts
+        self.queries = list(queries)
+        self._hooks = hooks
+        self._events: queue.SimpleQueue[Event | Asked] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._stopped = False
+        self._commands: dict[int, Asked] = {}
+        self._skip_failure: Exception | None = None
+        self._wake_ns = 0
+        self._tick_s = 0.0
+        #: Queries whose committed results are to be brought to their sinks.
+        self.redeliveries: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._threads = Workers(
+            engine.state.threads, hooks.new_runner, self._run_group, self._events.put,
+            hooks.cancel, job_timeout_s,
+        )  # fmt: skip
+
+    # Called from other threads
+
+    def on_segment(self, segment: Segment) -> None:
+        """A segment is listed: its tuples are pending from now on."""
+        self._events.put(SegmentArrived(segment))
+
+    def on_tick(self, tick: Tick) -> None:
+        """A stream's watermark was raised without a row."""
+        self._events.put(WatermarkRaised(tick))
+
+    def on_delivered(self, box: int, failure: Failure | None) -> None:
+        """A delivery was tried again."""
+        self._events.put(Delivered(box, failure))
+
+    def ask(self, make: Make | None = None) -> Future[int]:
+        """Changes something between two decisions; the future is done when it holds.
+
+        It tells whether the system was quiet then: all that arrived before is answered.
+        """
+        asked = Asked(make, Future())
+        self._events.put(asked)
+        return asked.answer
+
+    def command(
+        self, number: int, make: Make, after: Callable[[], None] = lambda: None
+    ) -> Future[int]:
+        """As ``ask``, of a command that the engine may carry out later.
+
+        ``after`` is called then, on the loop's thread; the future tells how many tuples were
+        given up.
+        """
+        asked = Asked(make, Future(), number, after)
+        self._events.put(asked)
+        return asked.answer
+
+    def stop(self) -> None:
+        """Lets jobs under way end, starts no further ones."""
+        self._stopping.set()
+
+    def underway(self) -> list[tuple[int, Group, float]]:
+        """Workers at work, their present job and for how long (s) they are at it."""
+        return self._threads.underway()
+
+    def waiting(self, box: int) -> tuple[int, int]:
+        """Tuples that wait for a query, held or not, and when the oldest arrived."""
+        inbox = self.engine.queries.inboxes[box]
+        return inbox.tuples, inbox.head_ns
+
+    def waiting_by_stream(self, box: int) -> dict[str, int]:
+        """Tuples that wait for a query, by the stream they came from."""
+        inbox = self.engine.queries.inboxes[box]
+        found = dict.fromkeys(self.engine.queries.facts[box].reads, 0)
+        if len(found) == 1:  # nearly all: no need to look at what waits
+            return dict.fromkeys(found, inbox.tuples)
+        for item in list(inbox.waiting):
+            found[item.stream] = found.get(item.stream, 0) + item.tuples
+        return found
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Parked queries and why."""
+        queries = self.engine.queries
+        standings = zip(queries.facts, queries.status, strict=False)
+        return {f.name: s.error or "" for f, s in standings if s.state == "parked"}
+
+    def join(self) -> None:
+        """Ends the worker threads; call it after the loop has ended."""
+        self._threads.join()
+
+    # The loop's thread
+
+    def run(self, *first: Event) -> None:
+        """Until it is stopped and every job has ended; ``first``: how queries stand then."""
+        self.feed(Woke(time.monotonic_ns()), *first, Started())
+        while self._advance():
+            pass
+
+    def feed(self, *events: Event) -> None:
+        """Tells the engine, and does what it answers; raises if rows could not be given up."""
+        self._tell(*events)
+        failure, self._skip_failure = self._skip_failure, None
+        if failure is not None:
+            raise failure
+
+    def _advance(self) -> bool:
+        wait_s = TICK_S
+        if self._wake_ns:
+            wait_s = min(wait_s, max(0.0, (self._wake_ns - time.time_ns()) / 1e9))
+        try:
+            event: Event | Asked | None = self._events.get(timeout=wait_s)
+        except queue.Empty:
+            event = None
+        began = time.perf_counter_ns()
+        came: list[Event] = []
+        while event is not None:
+            if isinstance(event, Asked):
+                if came:
+                    self._tell(*came)
+                    came = []
+                self._answer(event)
+            else:
+                if isinstance(event, SegmentArrived) and self.engine.is_new(event.segment):
+                    segment = event.segment
+                    self.accounts.arrived(segment.stream, segment.arrival_ns, segment.rows)
+                came.append(event)
+            event = None if self._events.empty() else self._events.get()
+        self._tell(*came, *self._woke())
+        self._note_trouble("shedding")
+        self.accounts.monitor.scheduling_ns += time.perf_counter_ns() - began
+        if not self._stopping.is_set():
+            return True
+        if not self._stopped:
+            self._stopped = True
+            self._tell(Stop())
+        return self.engine.busy
+
+    def _woke(self) -> list[Event]:
+        """The time, where the engine has to know it."""
+        now_s = time.monotonic()
+        due = now_s >= self._tick_s
+        if due:
+            self._tick_s = now_s + TICK_S
+            self.accounts.tick(time.time_ns())
+            self._hooks.tidy()
+        if self._wake_ns and time.time_ns() >= self._wake_ns:
+            self._wake_ns, due = 0, True
+        return [Woke(time.monotonic_ns())] if due else []
+
+    def _note_trouble(self, what: str) -> None:
+        """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
+        failure, self._skip_failure = self._skip_failure, None
+        if failure is not None and not isinstance(failure, sqlite3.OperationalError | OSError):
+            raise failure
+        self._hooks.trouble(what, None if failure is None else one_line(failure))
+
+    def _answer(self, asked: Asked) -> None:
+        if asked.command:
+            self._commands[asked.command] = asked
+        try:
+            event = None if asked.make is None else asked.make()
+            if event is not None:
+                self.feed(event)
+            if not asked.command:
+                asked.answer.set_result(self.engine.quiet)
+        except Exception as error:
+            self._commands.pop(asked.command, None)
+            if not asked.answer.done():
+                asked.answer.set_exception(error)
+
+    def _tell(self, *events: Event) -> None:
+        for instruction in self.engine.handle(time.time_ns(), *events):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case StartJob():
+                self.accounts.started(instruction)
+                self._threads.submit(instruction)
+            case Account():
+                self.accounts.ran(instruction)
+            case AccountFailure():
+                self.accounts.failed(instruction, time.time_ns())
+            case Notice(event, message, box, level, fields):
+                name = None if box is None else self.engine.queries.facts[box].name
+                self._hooks.say(event, message, level=level, query=name, **fields)
+            case WakeAt(at_ns):
+                self._wake_ns = min(self._wake_ns or at_ns, at_ns)
+            case Skip():
+                self._give_up(instruction)
+            case Shed():
+                self.accounts.shed(instruction)
+            case Redeliver(box):
+                self.redeliveries.put(box)
+            case CancelJob(worker, order):
+                self._threads.cancel(worker, order)
+            case AbandonJob(worker, order):
+                self._threads.abandon(worker, order)
+            case Finished():
+                self._finished(instruction)
+
+    def _give_up(self, skip: Skip) -> None:
+        given = [(self.queries[box], items) for box, items in skip.given]
+        try:
+            self._hooks.give_up(given, skip.why)
+        except Exception as error:
+            self._skip_failure = error
+            self._tell(Skipped(skip.skip, recorded=False))
+        else:
+            self._tell(Skipped(skip.skip))
+
+    def _finished(self, finished: Finished) -> None:
+        asked = self._commands.pop(finished.command)
+        failure, self._skip_failure = self._skip_failure, None
+        try:
+            if failure is not None and finished.refused:
+                raise failure
+            asked.after()
+            asked.answer.set_result(finished.skipped)
+        except Exception as error:
+            asked.answer.set_exception(error)
+
+    # The workers' side
+
+    def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> Done:
+        """The whole group as one job; if that fails, the query that was asked by itself."""
+        try:
+            return Done(group.boxes, self._run(runner, group, ticket))
+        except JobTimeout:
+            raise
+        except Exception:
+            if len(group.boxes) == 1 or ticket.cancelled:
+                raise
+            asked = group.boxes[:1]
+            alone = group._replace(boxes=asked, cell=asked)
+            return Done(asked, self._run(runner, alone, ticket))
+
+    def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
+        cell = [self.queries[b] for b in group.cell]
+        return runner.run([self.queries[b] for b in group.boxes], group.taken, cell, ticket.commit)

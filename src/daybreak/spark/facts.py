@@ -1,0 +1,39 @@
+"""What the engine has to know of a query on Spark."""
+
+from __future__ import annotations
+
+from daybreak.engine.queries import Kind, QueryFacts
+from daybreak.model.specs import QuerySpec
+from daybreak.spark.check import CheckedQuery
+from daybreak.spark.jobs import Runnable
+from daybreak.spark.windows.times import Grid
+from daybreak.spark.windows.views import ViewSink
+
+
+def facts_of(runnable: Runnable, spec: QuerySpec) -> QueryFacts:
+    checked = runnable.checked
+    return QueryFacts(
+        name=runnable.name,
+        reads=tuple(checked.reads),
+        kind=_kind(checked),
+        kin=checked.kin,
+        slide_ns=_slide_ns(checked),
+        # Rows dropped at a view would be missing in several queries and counted in none.
+        spared=checked.windowing is not None or isinstance(runnable.sink, ViewSink),
+        on_full=spec.on_full,
+    )
+
+
+def _kind(checked: CheckedQuery) -> Kind:
+    if checked.windowing is not None:
+        return "window"
+    projected = checked.parts is not None and checked.parts.source.parsed is None
+    return "filter" if projected else "job"
+
+
+def _slide_ns(checked: CheckedQuery) -> int:
+    """How far apart its windows close; a band around each row closes with the rows."""
+    windowing = checked.windowing
+    if windowing is None or not isinstance(windowing.over, Grid):
+        return 0
+    return 1000 * (windowing.pane_us or windowing.over.slide_us)

@@ -1,0 +1,77 @@
+"""What went wrong, in one line."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from daybreak.engine.events import Failure
+from daybreak.model.errors import DaybreakError
+
+
+class JobTimeout(DaybreakError):
+    """A job was cancelled because it took longer than ``job_timeout``."""
+
+
+def failure_of(error: Exception) -> Failure:
+    """A failure as the engine is told of it."""
+    ours, timeout = isinstance(error, sqlite3.Error), isinstance(error, JobTimeout)
+    return Failure(one_line(error), ours, timeout)
+
+
+#: Longer messages are cut: a line of a log or a table cell has to hold them.
+_MOST_CHARACTERS = 600
+#: How Spark begins the messages that are meant for users.
+_ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] ")
+#: What follows is for tools, or repeats the query.
+_APPENDIX = re.compile(r"\s*(?:SQLSTATE: \w{5}|\n== |\n\s*at [\w.$]+\(|\nDriver stacktrace)")
+_LOST_TASK = re.compile(r"Lost task [^\n]*?\): ([^\n]*)")
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def one_line(failure: BaseException) -> str:
+    """A failure in one line: the most specific message there is, with Spark's error class.
+
+    A failed job comes as "An error occurred while calling ..."; its cause is in the JVM.
+    """
+    causes = _java_causes(failure) or [(type(failure).__name__, str(failure))]
+    with_class = [cause for cause in causes if _ERROR_CLASS.search(cause[1])]
+    telling = [cause for cause in causes if cause[1].strip()]
+    name, text = (with_class or telling or causes)[-1]
+    return f"{name}: {_one_line(text)}"
+
+
+def _java_causes(failure: BaseException) -> list[tuple[str, str]]:
+    """Class and message of a Java exception and its causes, the innermost last."""
+    found: list[tuple[str, str]] = []
+    cause: Any = getattr(failure, "java_exception", None)
+    try:
+        while cause is not None and len(found) < 20:
+            name = str(cause.getClass().getSimpleName())
+            found.append((name, str(cause.getMessage() or "")))
+            cause = cause.getCause()
+    except (Py4JError, OSError):  # the JVM is gone; what it had reported is all there is
+        return found
+    return found
+
+
+def _one_line(text: str) -> str:
+    if _TRACEBACK in text:  # of Python code in a worker: its last line says what happened
+        lines = _APPENDIX.split(text.rsplit(_TRACEBACK, maxsplit=1)[-1])[0].strip().splitlines()
+        raised = [line for line in lines if line[:1].strip()]
+        return _cut(raised[-1] if raised else text)
+    lost = _LOST_TASK.search(text)
+    if lost is not None:
+        text = lost[1]
+    marked = _ERROR_CLASS.search(text)
+    if marked is not None:
+        return _cut(_APPENDIX.split(text[marked.start() :])[0])
+    return _cut((text.strip() or "no message").splitlines()[0])
+
+
+def _cut(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[: _MOST_CHARACTERS - 3]}..."
