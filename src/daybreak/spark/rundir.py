@@ -2,7 +2,7 @@
 
 ::
 
-    RUN/daybreak.json   layout, Daybreak's version, pipeline, time zone, when it was created
+    RUN/daybreak.json   layout, the version that made it, pipeline, time zone, when it was created
     RUN/lock            held while a driver runs; names its pid and its JVM's
     RUN/state.db        the commit log, with what is small of segments and results
     RUN/segments/       what was ingested, where it is large
@@ -38,7 +38,7 @@ LAYOUT = 4
 #: Layouts that opening makes the present one. 2 had no tables for what operators do; 3 kept the
 #: progress of windows as row cursors, and partial aggregates as segments.
 _MIGRATES = (2, 3)
-#: What every start writes, so that an earlier Daybreak can name the one to install.
+#: A layout, and the version that made it, which an earlier Daybreak names as the one to install.
 _FORMAT = {"layout": LAYOUT, "daybreak": __version__}
 #: What an interrupted creation may have left behind.
 _UNBORN = frozenset({"lock", "daybreak.json.partial"})
@@ -160,7 +160,7 @@ def _describe(root: Path, pipeline: str, timezone: str | None) -> dict[str, Any]
             f'add timezone = "{recorded}" to [app], or choose a new run directory',
         )
     # The commit log migrates itself.
-    present = {**found, **_FORMAT, **zone}
+    present = {**found, **(_FORMAT if found["layout"] != LAYOUT else {}), **zone}
     if found != present:
         write_durably(path, lambda file: file.write(json.dumps(present, indent=2).encode()))
     return present
