@@ -1,6 +1,5 @@
 """Run reports: derived figures, and that what is stored comes back."""
 
-import json
 import math
 from pathlib import Path
 
@@ -57,12 +56,4 @@ def test_a_run_without_results_has_a_report(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_report_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no readable run report"):
-        RunReport.load(tmp_path)
-
-
-def test_a_report_of_another_format_is_refused(report: RunReport, tmp_path: Path) -> None:
-    report.save(tmp_path)
-    data = json.loads((tmp_path / "report.json").read_text())
-    (tmp_path / "report.json").write_text(json.dumps({**data, "format": 99}))
-    with pytest.raises(ConfigError, match="format 99"):
         RunReport.load(tmp_path)

@@ -172,11 +172,3 @@ def test_a_log_whose_positions_are_ambiguous_is_refused_and_left_alone(tmp_path:
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"query 'w': reads a stream '#closed'.*new run dir"):
             CommitLog(tmp_path / "state.db")
-
-
-def test_a_log_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    CommitLog(tmp_path / "state.db").close()
-    with closing(sqlite3.connect(tmp_path / "state.db")) as db:
-        db.execute("PRAGMA user_version = 99")
-    with pytest.raises(ConfigError, match="newer than this Daybreak's"):
-        CommitLog(tmp_path / "state.db")

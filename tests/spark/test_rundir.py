@@ -18,6 +18,7 @@ import pytest
 from daybreak.model import ConfigError
 from daybreak.spark.durable import file_name
 from daybreak.spark.rundir import LAYOUT, RunDirectory
+from daybreak.version import __version__
 
 HOLDER = """
 import sys, time
@@ -202,7 +203,9 @@ def test_an_older_layout_is_made_the_present_one(tmp_path: Path) -> None:
     (tmp_path / "daybreak.json").write_text(json.dumps(old))
     with RunDirectory.open(tmp_path, "p") as opened:
         assert opened.created == old["created"]
-    assert json.loads((tmp_path / "daybreak.json").read_text()) == {**old, "layout": LAYOUT}
+    assert json.loads((tmp_path / "daybreak.json").read_text()) == {
+        **old, "layout": LAYOUT, "daybreak": __version__,
+    }  # fmt: skip
 
 
 def test_removing_the_lock_file_lets_no_second_driver_in(tmp_path: Path) -> None:

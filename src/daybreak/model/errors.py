@@ -1,8 +1,9 @@
 """The errors Daybreak raises on purpose.
 
 ``ConfigError`` is the user's to fix: it says where, what was found and what to do, and the
-command line prints it without a stack trace; ``ConfigErrors`` are several. ``QueryFailed`` ends a
-run with parked queries. ``EngineBug`` is ours: an invariant broke.
+command line prints it without a stack trace; ``ConfigErrors`` are several. ``NewerFormat`` is one
+about files of a later Daybreak. ``QueryFailed`` ends a run with parked queries. ``EngineBug`` is
+ours: an invariant broke.
 """
 
 from __future__ import annotations
@@ -28,6 +29,29 @@ class ConfigError(DaybreakError):
         self.finding = finding
         self.remedy = remedy
         super().__init__(f"{place}: {finding}; {remedy}")
+
+
+class NewerFormat(ConfigError):
+    """Files of a later Daybreak. They are left as they are; a second attempt reads no more."""
+
+    def __init__(
+        self,
+        place: str,
+        what: str,
+        found: int,
+        known: int,
+        *,
+        written_by: object = None,
+        otherwise: str = "",
+    ) -> None:
+        """``what`` has this number; ``written_by``: a version of Daybreak, where it is known."""
+        by = f", written by Daybreak {written_by}," if isinstance(written_by, str) else ""
+        which = "that version" if by else "the Daybreak that wrote it"
+        super().__init__(
+            place,
+            f"{what} {found}{by} is newer than this Daybreak's {known}",
+            f"install {which} or a later one" + (f", or {otherwise}" if otherwise else ""),
+        )
 
 
 class ConfigErrors(ConfigError):

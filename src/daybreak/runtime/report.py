@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, NewerFormat
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.runtime.display import report_html, report_line
 from daybreak.runtime.staleness import Stale
 
+#: Of the whole record, series included. A change that this reader would misread raises it; what
+#: it would only miss, such as a new column, does not.
 FORMAT = 1
 OUTPUTS_FILE = "outputs.parquet"
 BACKLOG_FILE = "backlog.parquet"
@@ -335,17 +337,15 @@ class RunReport:
 
     @classmethod
     def load(cls, folder: Path) -> RunReport:
-        """Reads what ``save`` wrote; anything else is a clear error."""
+        """Reads what ``save`` wrote, here or in an earlier version.
+
+        ``NewerFormat`` if a later one wrote it; ``ConfigError`` if it is no report.
+        """
         import pyarrow.parquet as pq
 
         try:
             data = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            if data["format"] != FORMAT:
-                raise ConfigError(
-                    str(folder),
-                    f"is a report of format {data['format']}",
-                    f"this version reads format {FORMAT}",
-                )
+            _check_format(folder, data)
             outputs = pq.read_table(folder / OUTPUTS_FILE, partitioning=None)
             backlog = pq.read_table(folder / BACKLOG_FILE, partitioning=None)
             boxes = pq.read_table(folder / "boxes.parquet")
@@ -398,6 +398,18 @@ class RunReport:
             dropped=tuple(q.get("dropped", 0) for q in data["queries"]),
             boxes=boxes.to_pydict(),
         )
+
+
+def _check_format(folder: Path, data: Any) -> None:
+    """A record without a number is older than numbers: the first format."""
+    if not isinstance(data, dict):
+        raise ValueError("report.json is not an object")
+    found, about = data.get("format", 1), data.get("manifest")
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise ValueError(f"format {found!r}")
+    if found > FORMAT:
+        by = about.get("daybreak") if isinstance(about, dict) else None
+        raise NewerFormat(str(folder), "record format", found, FORMAT, written_by=by)
 
 
 def _memory(file: Path) -> Memory | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, NewerFormat
 from daybreak.runtime.report import Backlog, Outputs, RunReport, TimeSpent
 from daybreak.runtime.staleness import Stale
 
@@ -69,6 +69,8 @@ def load_run(run: Path) -> RunReport:
     for folder in earlier:
         try:
             reports.append(RunReport.load(folder))
+        except NewerFormat:  # left out, it would make a report that looks complete
+            raise
         except ConfigError:  # killed while it was written
             unreadable += 1
     # The first seconds of a start have no report yet.
@@ -86,6 +88,8 @@ def _load_current(record: Path) -> RunReport:
     for _ in range(TRIES - 1):
         try:
             return RunReport.load(record)
+        except NewerFormat:
+            raise
         except ConfigError:
             if not (record / "report.json").exists():
                 raise

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, NewerFormat
 from daybreak.runtime.record import ARRIVALS_FILE, JOBS_FILE
 from daybreak.runtime.report import Backlog, Outputs, RunReport
 from daybreak.runtime.staleness import Stale
@@ -58,6 +58,8 @@ class Record:
                         f"holds no record of a run on Spark ({error})",
                         "name the directory of a run on Spark; simulate a pipeline with --compare",
                     ) from error
+            except NewerFormat:
+                raise
             except ConfigError:
                 if not left:
                     raise

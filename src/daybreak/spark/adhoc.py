@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.spark.composite import quoted
+from daybreak.spark.migration import refuse_newer_log
 from daybreak.spark.tables import ARRIVAL
 from daybreak.spark.widening import SchemaChanged, widened
 
@@ -94,6 +95,7 @@ def _listed(run_dir: Path, stream: str) -> list[tuple[str, bytes | None]]:
         )
     db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
+        refuse_newer_log(db, run_dir)
         return db.execute(
             "SELECT file, content FROM segments WHERE stream = ? ORDER BY seq", (stream,)
         ).fetchall()

@@ -45,7 +45,7 @@ from daybreak.spark.logrows import (
     SegmentRow,
     StagedFile,
 )
-from daybreak.spark.migration import migrate
+from daybreak.spark.migration import migrate, refuse_newer_log
 
 #: As SQLite itself does.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -82,6 +82,7 @@ class CommitLog:
             raise self._damaged(error) from error
 
     def _open(self, boot: str | None) -> None:
+        refuse_newer_log(self._db, self._path.parent)
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             self._db.execute(f"PRAGMA {setting}").fetchall()
         broken = self._row("PRAGMA quick_check(1)")[0]

@@ -14,23 +14,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError
+from daybreak.model.errors import NewerFormat
 from daybreak.spark.tables import ARRIVAL, ipc_bytes
 
-#: Version of the tables, in the header of the SQLite file; logs up to layout 3 have 0.
+#: Format version of the log, in the header of the SQLite file. Logs up to layout 3 have none: 0.
 VERSION = 4
 _CLOSED = "#closed"
 
 
+def refuse_newer_log(db: sqlite3.Connection, folder: Path) -> None:
+    """Call it before anything is read or written: a later format may have other tables."""
+    version = _version(db)
+    if version > VERSION:
+        raise NewerFormat(
+            str(folder),
+            "commit log format",
+            version,
+            VERSION,
+            otherwise="choose another run directory",
+        )
+
+
 def migrate(db: sqlite3.Connection, folder: Path) -> None:
     """Within a transaction; ``folder``: the run directory. A present log is left as it is."""
-    [(version,)] = db.execute("PRAGMA user_version").fetchall()
-    if version > VERSION:
-        raise ConfigError(
-            str(folder),
-            f"its commit log has version {version}, newer than this Daybreak's {VERSION}",
-            "use the Daybreak that wrote it",
-        )
-    if version == VERSION:
+    if _version(db) == VERSION:
         return
     for (query,) in db.execute("SELECT name FROM queries ORDER BY name").fetchall():
         _migrate_query(db, folder, query)
@@ -42,6 +49,11 @@ def migrate(db: sqlite3.Connection, folder: Path) -> None:
         )
         db.execute("DELETE FROM lost WHERE stream = ?", (_CLOSED,))
     db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    [(version,)] = db.execute("PRAGMA user_version").fetchall()
+    return int(version)
 
 
 def _migrate_query(db: sqlite3.Connection, folder: Path, query: str) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    RUN/daybreak.json   layout version, pipeline, time zone, when it was created
+    RUN/daybreak.json   layout, the version that made it, pipeline, time zone, when it was created
     RUN/lock            held while a driver runs; names its pid and its JVM's
     RUN/state.db        the commit log, with what is small of segments and results
     RUN/segments/       what was ingested, where it is large
@@ -30,12 +30,16 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from daybreak.model import ConfigError
+from daybreak.model.errors import NewerFormat
 from daybreak.spark.durable import file_name, make_folder, write_durably
+from daybreak.version import __version__
 
 LAYOUT = 4
 #: Layouts that opening makes the present one. 2 had no tables for what operators do; 3 kept the
 #: progress of windows as row cursors, and partial aggregates as segments.
 _MIGRATES = (2, 3)
+#: A layout, and the version that made it, which an earlier Daybreak names as the one to install.
+_FORMAT = {"layout": LAYOUT, "daybreak": __version__}
 #: What an interrupted creation may have left behind.
 _UNBORN = frozenset({"lock", "daybreak.json.partial"})
 _POLL_S = 0.05
@@ -137,7 +141,7 @@ def _describe(root: Path, pipeline: str, timezone: str | None) -> dict[str, Any]
     zone = {} if timezone is None else {"timezone": timezone}
     if not path.exists():
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        new = {"layout": LAYOUT, "pipeline": pipeline, **zone, "created": created}
+        new = {**_FORMAT, "pipeline": pipeline, **zone, "created": created}
         write_durably(path, lambda file: file.write(json.dumps(new, indent=2).encode()))
         return new
     found = _parsed(path.read_bytes())
@@ -156,7 +160,7 @@ def _describe(root: Path, pipeline: str, timezone: str | None) -> dict[str, Any]
             f'add timezone = "{recorded}" to [app], or choose a new run directory',
         )
     # The commit log migrates itself.
-    present = {**found, "layout": LAYOUT, **zone}
+    present = {**found, **(_FORMAT if found["layout"] != LAYOUT else {}), **zone}
     if found != present:
         write_durably(path, lambda file: file.write(json.dumps(present, indent=2).encode()))
     return present
@@ -167,8 +171,8 @@ def _check_layout(path: Path, found: dict[str, Any]) -> None:
     if isinstance(layout, bool) or not isinstance(layout, int):
         finding, remedy = "names no layout", "restore it, or choose a new run directory"
     elif layout > LAYOUT:
-        finding = f"layout {layout} is newer than this Daybreak's {LAYOUT}"
-        remedy = "use the Daybreak that wrote it"
+        by, otherwise = found.get("daybreak"), "choose another run directory"
+        raise NewerFormat(str(path), "layout", layout, LAYOUT, written_by=by, otherwise=otherwise)
     elif layout != LAYOUT and layout not in _MIGRATES:
         finding = f"layout {layout} is too old for this Daybreak, whose layout is {LAYOUT}"
         remedy = "let the Daybreak that wrote it finish, then choose a new run directory"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from tests.freshness.keep.servers import Pages, http_server, postgres
 
 from daybreak.freshness.keep import Keeper, Store, make_sources, read_config
 from daybreak.model import ConfigError
+from daybreak.model.errors import NewerFormat
 
 #: A period of 100 s in which 50 visits are allowed.
 MIRROR = "[mirror]\nperiod_s = 100\nbandwidth = 50\nreplan_s = 50\nhost_gap_s = 0\n"
@@ -228,6 +231,18 @@ def test_access_weights_decide(tmp_path: Path, pages: Pages, site: str) -> None:
         run.until(3000)
         assert pages.requests("/hot") > pages.requests("/cold")
         assert "hot" in run.visits[0][1]
+
+
+def test_a_mirror_of_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.db"
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    for shared in (False, True):
+        with pytest.raises(NewerFormat, match=r"mirror format 99 is newer.*name another file"):
+            Store(path, shared=shared)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (99,)
 
 
 def test_two_keepers_of_one_mirror_are_refused(tmp_path: Path) -> None:

@@ -17,9 +17,12 @@ import numpy as np
 
 from daybreak.freshness.estimate import Visits
 from daybreak.freshness.mirror import Floats
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, NewerFormat
 
-_SCHEMA = """
+#: Format version of the store, in the header of the SQLite file.
+VERSION = 1
+
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS objects (
   number INTEGER PRIMARY KEY, source TEXT NOT NULL, name TEXT NOT NULL, host TEXT NOT NULL,
   listed INTEGER NOT NULL DEFAULT 1, access REAL NOT NULL DEFAULT 1, rate REAL, frequency REAL,
@@ -31,7 +34,7 @@ CREATE TABLE IF NOT EXISTS visits (
 CREATE INDEX IF NOT EXISTS visits_of ON visits (number, at_s);
 CREATE TABLE IF NOT EXISTS hosts (host TEXT PRIMARY KEY, free_s REAL NOT NULL, why TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value REAL NOT NULL);
-PRAGMA user_version = 1;
+PRAGMA user_version = {VERSION};
 """
 
 
@@ -83,6 +86,7 @@ class Store:
         self._lock = None if shared else _locked(path)
         try:
             self.db = sqlite3.connect(path, isolation_level=None, timeout=5)
+            self._refuse_newer()
             self.db.execute("PRAGMA journal_mode = WAL")
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.executescript(_SCHEMA)
@@ -90,6 +94,14 @@ class Store:
             raise ConfigError(
                 str(path), f"cannot be used as a mirror's store ({error})", "name another file"
             ) from error
+
+    def _refuse_newer(self) -> None:
+        [(version,)] = self.db.execute("PRAGMA user_version").fetchall()
+        if version > VERSION:
+            self.close()
+            raise NewerFormat(
+                str(self.path), "mirror format", version, VERSION, otherwise="name another file"
+            )
 
     def close(self) -> None:
         self.db.close()
