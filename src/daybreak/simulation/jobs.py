@@ -79,7 +79,7 @@ class Job(NamedTuple):
 
     boxes: list[int]
     taken: list[Waiting]
-    cell: int
+    cell: list[int]
     cost_ns: int
     end_ns: int
 
@@ -165,7 +165,7 @@ class JobExecutor:
         total = sum(w.tuples for w in taken)
         cost_ns = max(1, self._queries.costs(kind).cost_ns(total, len(boxes) - 1, nth))
         self.jobs_left -= 1
-        return Job(boxes, taken, cell[0], cost_ns, begins_ns + cost_ns)
+        return Job(boxes, taken, cell, cost_ns, begins_ns + cost_ns)
 
     def _take(self, box: int, tuples: int) -> list[Waiting]:
         inbox = self._inboxes[box]
@@ -240,11 +240,9 @@ class JobExecutor:
 
     def _account(self, job: Job) -> list[int]:
         """Books a job on its queries; returns what each of them cost."""
-        state, monitor, costs = self._state, self._monitor, self._compositor.costs_of(job.boxes[0])
+        state, monitor = self._state, self._monitor
         tuples = sum(w.tuples for w in job.taken)
-        costs.learn(len(job.boxes), tuples, job.cost_ns)
-        self._compositor.trains.learn(job.cell, tuples, job.cost_ns)
-        shares = costs.shares(len(job.boxes), tuples, job.cost_ns)
+        shares = self._compositor.learn(job.boxes, job.cell, tuples, job.cost_ns)
         monitor.work_ns += job.cost_ns
         for box, share in zip(job.boxes, shares, strict=True):
             rows, since_ns = self._passed(box, job.taken, tuples)

@@ -20,9 +20,11 @@ import pyarrow as pa
 from daybreak.engine.admission import Verdict, judge
 from daybreak.engine.express import highest_priority
 from daybreak.model.errors import ConfigError
+from daybreak.policies.parts.arrival_rates import ArrivalRates
 from daybreak.spark.standing import said
 
 if TYPE_CHECKING:
+    from daybreak.engine.costs import CostModel
     from daybreak.spark.jobs import Runnable
     from daybreak.spark.run import Run
 
@@ -50,31 +52,26 @@ def class_demand(run: Run) -> dict[str, float]:
     """How many threads each class would keep busy at the stated pace."""
     network, compositor = run.prepared.network, run.executor.compositor
     demand = {c.name: 0.0 for c in network.classes}
-    groups: dict[tuple[str, str, str], int] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
     for q, query in enumerate(run.executor.queries):
         if run.executor.standings[q].held:
             continue
         cls = network.classes[run.state.query_class[q]].name
         if (parts := query.checked.parts) is not None:
-            key = (cls, parts.kin, parts.stream)
-            groups[key] = groups.get(key, 0) + 1
-        else:
-            tuples = sum(_rows_per_pace(run, s) for s in query.checked.reads)
-            measured_ns = run.state.cost_ns[q] * tuples if run.state.calls[q] else 0.0
-            least_ns = compositor.costs_of(q).solo_ns(0)
-            demand[cls] += _threads(max(measured_ns, least_ns) if tuples else 0.0)
-    for (cls, kin, stream), members in groups.items():
-        tuples, costs = _rows_per_pace(run, stream), compositor.costs(kin)
-        if tuples:
-            job_ns = costs.solo_ns(tuples) + (members - 1) * costs.margin_ns(tuples)
-            demand[cls] += _threads(job_ns)
+            groups.setdefault((cls, parts.kin, parts.stream), []).append(q)
+        elif tuples := sum(_rows_per_pace(run, s) for s in query.checked.reads):
+            demand[cls] += _threads(compositor.costs_of(q).solo_ns(tuples))
+    for (cls, _, stream), members in groups.items():
+        if tuples := _rows_per_pace(run, stream):
+            costs = compositor.costs_of(members[0])
+            demand[cls] += _threads(costs.expected_ns(tuples, len(members) - 1))
     return demand
 
 
 def added_demand(run: Run, runnable: Runnable, cls: str) -> float:
     """What one more query asks for: a margin if it can ride along, else jobs of its own."""
     parts = runnable.checked.parts
-    costs = run.executor.compositor.costs(runnable.checked.kin)
+    costs = _costs(run, runnable)
     tuples = sum(_rows_per_pace(run, s) for s in runnable.checked.reads)
     if not tuples:
         return 0.0
@@ -91,6 +88,11 @@ def added_demand(run: Run, runnable: Runnable, cls: str) -> float:
     if parts is not None and parts.source.parsed is None:  # a filter: its cost is known well enough
         return _threads(costs.solo_ns(tuples))
     return _threads(max(_trial_ns(run, runnable, tuples), costs.solo_ns(0)))
+
+
+def _costs(run: Run, runnable: Runnable) -> CostModel:
+    """What jobs like those of a query that is not there yet have cost."""
+    return run.executor.compositor.costs(runnable.checked.kin, runnable.checked.job_kind)
 
 
 def _threads(job_ns: float) -> float:
@@ -112,7 +114,7 @@ def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
     took_ns = _timed_ns(run, runnable, tables)
-    fixed_ns = min(run.executor.compositor.costs(runnable.checked.kin).solo_ns(0), took_ns)
+    fixed_ns = min(_costs(run, runnable).solo_ns(0), took_ns)
     rows: int = max(1, sum(t.num_rows for t in tables.values()))
     return fixed_ns + (took_ns - fixed_ns) / rows * tuples
 
@@ -142,21 +144,19 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
         context.removeJobTag(tag)
 
 
-class Rates:
+class StreamRates:
     """How many rows of each stream arrive per second, over the last while."""
 
-    def __init__(self, over_s: float = 10.0) -> None:
-        self._over_s = over_s
-        self._seen: list[tuple[float, dict[str, int]]] = [(time.monotonic(), {})]
+    def __init__(self) -> None:
+        self._rates = ArrivalRates(time.monotonic_ns())
+        self._index: dict[str, int] = {}
 
-    def note(self, arrived_rows: dict[str, int]) -> None:
+    def note(self, arrived_rows: Mapping[str, int]) -> None:
         """Called now and then with how many rows have arrived so far."""
-        now = time.monotonic()
-        self._seen.append((now, dict(arrived_rows)))
-        while len(self._seen) > 2 and self._seen[1][0] < now - self._over_s:
-            self._seen.pop(0)
+        for stream in list(arrived_rows):
+            self._index.setdefault(stream, len(self._index))
+        self._rates.note(time.monotonic_ns(), [arrived_rows[s] for s in self._index])
 
     def per_s(self, stream: str) -> float:
-        (began, first), (ended, last) = self._seen[0], self._seen[-1]
-        span_s = ended - began
-        return (last.get(stream, 0) - first.get(stream, 0)) / span_s if span_s > 0 else 0.0
+        index = self._index.get(stream)
+        return 0.0 if index is None else self._rates.long_per_s(index)

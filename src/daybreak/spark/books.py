@@ -49,15 +49,13 @@ class Books:
         worker: int,
     ) -> list[int]:
         """Books a worker's job on its queries; returns what each of them cost."""
-        taken, costs = group.taken, learner.costs_of(boxes[0])
+        taken = group.taken
         state, monitor, tuples = self._state, self.monitor, sum(w.tuples for w in taken)
         left_ns = ran.committed_at_ns - self.start_ns
         monitor.work_ns += ran.work_ns
         monitor.call_ns += ran.commit_ns
         cost_ns = ran.work_ns + ran.commit_ns
-        costs.learn(len(boxes), tuples, cost_ns)
-        learner.trains.learn(group.cell[0], tuples, cost_ns)
-        shares = costs.shares(len(boxes), tuples, cost_ns)
+        shares = learner.learn(boxes, group.cell, tuples, cost_ns)
         done = zip(names, boxes, ran.rows, shares, ran.stale_since_ns, strict=True)
         for name, box, rows, share, since_ns in done:
             if since_ns is not None:
