@@ -152,7 +152,7 @@ class CostModel:
         moment = weighted @ (self._beyond / expected)
         inverse = np.linalg.inv(gram)
         least = (self._least - self._means) / widths
-        found = _bounded(gram, moment, inverse @ moment, least)
+        found = _bounded(inverse @ moment, inverse, least)
         self._figures = np.maximum(self._means + found * widths, self._least)
         self._covariance = inverse * (noise2 * widths[:, None] * widths)
 
@@ -259,18 +259,19 @@ def _moved(prior: Prior, means: Figures) -> Prior:
     return Prior(prior.kind, means, (fixed, each, rider, rider_each), prior.floor_ns)
 
 
-def _bounded(gram: Floats, moment: Floats, found: Floats, least: Floats) -> Floats:
-    """The minimum with no figure below its least: those that would be are put there in turn."""
-    bound = found < least
-    while bound.any():
-        found = np.where(bound, least, 0.0)
-        free = np.flatnonzero(~bound)
-        if not len(free):
+def _bounded(found: Floats, inverse: Floats, least: Floats) -> Floats:
+    """The minimum with no figure below its least: the one furthest below is put there, in turn.
+
+    ``inverse``: of the matrix of the quadratic form that ``found`` minimises.
+    """
+    fixed: set[int] = set()
+    while len(fixed) < len(found):
+        k = int((found - least).argmin())
+        if found[k] >= least[k] or k in fixed:
             break
-        rest = moment[free] - gram[np.ix_(free, bound)] @ least[bound]
-        found[free] = np.linalg.solve(gram[np.ix_(free, free)], rest)
-        below = found < least
-        if not (below & ~bound).any():
-            break
-        bound |= below
+        fixed.add(k)
+        # What the others become if this one is held, and the inverse for those that remain.
+        along = inverse[:, k] / inverse[k, k]
+        found = found + along * (least[k] - found[k])
+        inverse = inverse - np.multiply.outer(along, inverse[k])
     return found
