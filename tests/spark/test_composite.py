@@ -1,4 +1,4 @@
-"""Compositing: the same rows together as alone, and costs that add up."""
+"""Compositing: the same rows together as alone."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from daybreak.engine.compositing import FIRST_TRAIN, JOB_BOUND_NS, LEAST_TRAIN, Costs, Trains
 from daybreak.spark.catalyst import Catalyst, kind, nodes
 from daybreak.spark.check import Checker
 from daybreak.spark.composite import BITS, Composite, plain_schema
@@ -186,55 +183,3 @@ def test_columns_that_changed_places_are_no_longer_the_same_source(
     swapped.createOrReplaceTempView("districts")
     again = Catalyst(session).frame(parts.source.parsed, session)
     assert again._jdf.schema().json() != parts.source.schema
-
-
-@settings(deadline=None)
-@given(
-    jobs=st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5000)), min_size=1, max_size=60),
-    queries=st.integers(1, 60),
-    cost_ns=st.integers(0, 10**10),
-)
-def test_shares_of_a_job_add_up_to_its_cost(
-    jobs: list[tuple[int, int]], queries: int, cost_ns: int
-) -> None:
-    costs = Costs()
-    for together, tuples in jobs:
-        costs.learn(together, tuples, 30_000_000 + 2_000 * tuples + 500_000 * together)
-    shares = costs.shares(queries, 100, cost_ns)
-    assert sum(shares) == cost_ns
-    assert min(shares) >= 0
-    assert len(shares) == queries
-
-
-def test_costs_are_learned_from_jobs() -> None:
-    """fixed 30 ms + 2 µs a tuple; each rider 0.5 ms + 0.1 µs a tuple."""
-    costs = Costs()
-    random = np.random.default_rng(1)
-    for _ in range(400):
-        k, n = int(random.integers(0, 40)), int(random.integers(1, 4000))
-        cost = 30e6 + 2e3 * n + k * (5e5 + 100 * n)
-        costs.learn(k + 1, n, round(cost * random.uniform(0.9, 1.1)))
-    assert costs.solo_ns(1000) == pytest.approx(32e6, rel=0.1)
-    assert costs.margin_ns(1000) == pytest.approx(6e5, rel=0.2)
-
-
-@given(fixed_ns=st.integers(0, 10**9), each_ns=st.integers(1, 10**6), waiting=st.integers(1, 10**7))
-def test_trains_grow_or_shrink_until_jobs_take_about_the_bound(
-    fixed_ns: int, each_ns: int, waiting: int
-) -> None:
-    trains = Trains()
-
-    def job() -> tuple[int, int]:
-        tuples = min(waiting, trains.most(7))
-        cost_ns = fixed_ns + each_ns * tuples
-        trains.learn(7, tuples, cost_ns)
-        return tuples, cost_ns
-
-    for _ in range(60):
-        job()
-    bound_ns = max(JOB_BOUND_NS, 2 * fixed_ns)
-    for tuples, cost_ns in (job() for _ in range(4)):
-        # Halved after one that was too long; never below the least, however slow a start is.
-        assert cost_ns <= 2 * bound_ns or tuples <= 2 * LEAST_TRAIN
-        assert cost_ns >= bound_ns // 4 or tuples == waiting
-    assert trains.most(8) == FIRST_TRAIN

@@ -1,5 +1,10 @@
 """Admission control: what one more query would do to all others (class-based-thesis 2.1).
 
+Jobs have a large fixed cost, so workers that are busy all the time are not overloaded: fewer and
+larger jobs do the same work. Load is therefore counted at a stated pace: every cell once per
+``PACE_S``, or as often as its windows close if that is less often, each time over all that arrived
+since. Costs are those the engine has measured.
+
 Pure arithmetic: loads in, a verdict with the predicted effect per class out. The effect is that
 of a server whose classes go in order of priority, without interrupting a job: the wait of class k
 is W0 / ((1 - s) (1 - s')), with s the load of the classes before it, s' that load and its own, and
@@ -9,11 +14,17 @@ W0 in proportion to the load of all (Cobham). Policies differ, but none has more
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.engine.express import usable_threads
+from daybreak.engine.compositing import Compositor
+from daybreak.engine.express import highest_priority, usable_threads
+from daybreak.engine.queries import Queries, QueryFacts
+from daybreak.engine.state import SystemState
+from daybreak.model.qos import NS_PER_S
+
+PACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +102,73 @@ def _ratio(new: float, old: float) -> float:
     if math.isinf(new):
         return 1.0 if math.isinf(old) else math.inf
     return new / old if old > 0 else 1.0
+
+
+class Demand:
+    """How many threads queries keep busy at the stated pace."""
+
+    def __init__(
+        self,
+        state: SystemState,
+        queries: Queries,
+        compositor: Compositor,
+        rate_per_s: Callable[[str], float],
+    ) -> None:
+        """``rate_per_s``: of a stream."""
+        self._state = state
+        self._queries = queries
+        self._compositor = compositor
+        self._rate_per_s = rate_per_s
+
+    def by_class(self) -> dict[str, float]:
+        """The classes' demand now; queries that are held ask for nothing."""
+        classes = self._state.network.classes
+        demand = {c.name: 0.0 for c in classes}
+        for cell in self._compositor.cells():
+            boxes = [b for b in cell.queries if not self._queries.status[b].held]
+            rate = self._rate(self._queries.facts[boxes[0]]) if boxes else 0.0
+            if rate:
+                every_s = max(PACE_S, cell.slide_ns / NS_PER_S)
+                job_ns = cell.cost.of(rate * every_s, len(boxes) - 1)
+                name = classes[self._state.query_class[boxes[0]]].name
+                demand[name] += job_ns / NS_PER_S / every_s
+        return demand
+
+    def added(self, facts: QueryFacts, cls: int, trial_ns: Callable[[int], float]) -> float:
+        """What one more query asks for: a margin if it can run along, else jobs of its own.
+
+        ``trial_ns``: what a job of it over so many tuples takes, where nothing like it has run.
+        """
+        tuples = round(self._rate(facts) * PACE_S)
+        if not tuples:
+            return 0.0
+        costs = self._compositor.costs(facts.kin, facts.kind)
+        if self._has_company(facts, cls):
+            return costs.margin_ns(tuples) / NS_PER_S / PACE_S
+        if facts.kind == "filter":  # its cost is known well enough
+            return costs.solo_ns(tuples) / NS_PER_S / PACE_S
+        return max(trial_ns(tuples), costs.solo_ns(0)) / NS_PER_S / PACE_S
+
+    def _rate(self, facts: QueryFacts) -> float:
+        return sum(self._rate_per_s(stream) for stream in facts.reads)
+
+    def _has_company(self, facts: QueryFacts, cls: int) -> bool:
+        return facts.kin is not None and any(
+            other.kin == facts.kin
+            and self._state.query_class[b] == cls
+            and not self._queries.status[b].held
+            for b, other in enumerate(self._queries.facts)
+        )
+
+    def admit(
+        self, facts: QueryFacts, cls: int, limit: float, trial_ns: Callable[[int], float]
+    ) -> Verdict:
+        """Judges a query that is not there yet."""
+        state, classes = self._state, self._state.network.classes
+        priorities = {c.name: state.class_priority[i] for i, c in enumerate(classes)}
+        highest = highest_priority(state.class_priority, [*state.query_class, cls])
+        return judge(
+            priorities, self.by_class(), classes[cls].name, self.added(facts, cls, trial_ns), limit,
+            workers=state.workers, express=state.express,
+            urgent={name for name, priority in priorities.items() if priority == highest},
+        )  # fmt: skip

@@ -13,12 +13,12 @@ again; a condition that nobody asked for costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
+from daybreak.engine.costs import LEAST_TRAIN, PRIORS, CostModel, Kind, Prior, pooled
 from daybreak.engine.state import SystemState
+from daybreak.policies.base import Cell
 
 #: Queries that are compiled together, at most: beyond about 300 conditions the code Spark
 #: generates for one projection exceeds 64 KB.
@@ -28,96 +28,16 @@ MOST_WINDOWS = 24
 #: A job cannot be interrupted by a more important one, so none is to take much longer than this.
 #: Much shorter ones would spend their time on being started.
 JOB_BOUND_NS = 250_000_000
-FIRST_TRAIN, LEAST_TRAIN = 8_000, 500
-#: How much older jobs still count when a new one is learned from.
-MEMORY = 0.98
+FIRST_TRAIN = 8_000
+#: Standard errors within which a figure may well lie.
+SURE = 2.0
+#: What cells of a kind have shown is looked at again after so many jobs.
+POOL_JOBS = 50
 
-
-class Costs:
-    """What a job costs: a fixed part, a scan per tuple, and a margin per query that runs along.
-
-    cost = fixed + scan x n + riders x (margin + margin_each x n), by least squares over recent
-    jobs, beginning with plausible figures that a few dozen jobs outweigh.
-    """
-
-    _PRIOR_NS = np.array([50e6, 5e3, 1e6, 100.0])
-    _TYPICAL = np.array([1.0, 1000.0, 10.0, 10_000.0])
-    _PRIOR_JOBS = 1.0
-    #: Nothing is free: jobs that are all alike may leave next to nothing for one of the figures.
-    _LEAST_NS = _PRIOR_NS / 100
-
-    def __init__(self) -> None:
-        typical = self._TYPICAL / (self._PRIOR_NS @ self._TYPICAL)
-        # Never forgotten: jobs that are all alike cannot tell the four figures apart.
-        self._prior = np.diag(typical**2) * self._PRIOR_JOBS
-        self._gram = np.zeros((4, 4))
-        self._moment = np.zeros(4)
-        self._figures = self._PRIOR_NS
-
-    def learn(self, queries: int, tuples: int, cost_ns: int) -> None:
-        riders = queries - 1
-        # Relative errors: a slow job must not drown the fast ones.
-        seen = np.array([1.0, tuples, riders, riders * tuples]) / max(1.0, cost_ns)
-        self._gram = MEMORY * self._gram + np.outer(seen, seen)
-        self._moment = MEMORY * self._moment + seen
-        scale = self._TYPICAL  # the columns differ by ten orders of magnitude
-        gram = (self._prior + self._gram) * np.outer(scale, scale)
-        scaled = np.linalg.solve(gram, (self._prior @ self._PRIOR_NS + self._moment) * scale)
-        self._figures = np.maximum(scaled * scale, self._LEAST_NS)
-
-    def margin_ns(self, tuples: int) -> float:
-        """What one more query adds to a job on so many tuples."""
-        return float(self._figures[2] + self._figures[3] * tuples)
-
-    def tuples_within(self, margin_ns: float) -> int:
-        """How many tuples one more query takes that long for."""
-        spare_ns, each_ns = margin_ns - self._figures[2], max(float(self._figures[3]), 0.1)
-        return max(LEAST_TRAIN, int(spare_ns / each_ns))
-
-    def solo_ns(self, tuples: int) -> float:
-        """What a query costs that runs by itself."""
-        return float(self._figures[0] + self._figures[1] * tuples)
-
-    def shares(self, queries: int, tuples: int, cost_ns: int) -> list[int]:
-        """A job's cost by query, the one that was asked first; they add up to the cost.
-
-        Riders pay their margin, the one that was asked pays the rest.
-        """
-        rider = min(round(self.margin_ns(tuples)), cost_ns // queries)
-        return [cost_ns - rider * (queries - 1), *([rider] * (queries - 1))]
-
-
-class _Line:
-    """What jobs of one cell cost: fixed + each x n, by least squares over recent jobs.
-
-    Jobs that are all of one length cannot tell the two apart: then ``least_fixed_ns`` is nothing,
-    and ``least_each_ns`` is. Where lengths differ, the figures agree.
-    """
-
-    _RIDGE = 1e-3
-
-    def __init__(self) -> None:
-        self._ones = self._cross = self._squares = self._y_one = self._y_n = 0.0
-        self.least_fixed_ns = self.most_fixed_ns = self.least_each_ns = 0.0
-
-    def learn(self, tuples: int, cost_ns: int) -> None:
-        one, n = 1.0 / max(1, cost_ns), tuples / max(1, cost_ns)  # relative errors, as in Costs
-        self._ones = MEMORY * self._ones + one * one
-        self._cross = MEMORY * self._cross + one * n
-        self._squares = MEMORY * self._squares + n * n
-        self._y_one = MEMORY * self._y_one + one
-        self._y_n = MEMORY * self._y_n + n
-        self.least_fixed_ns = self._fixed_ns(1 + self._RIDGE, 1.0)
-        self.most_fixed_ns = self._fixed_ns(1.0, 1 + self._RIDGE)
-        rest = max(self._y_n - self.most_fixed_ns * self._cross, 0.0)
-        self.least_each_ns = rest / self._squares
-
-    def _fixed_ns(self, damp_fixed: float, damp_each: float) -> float:
-        """The fixed part; where nothing is known, the figure that is damped is nothing."""
-        ones, squares = self._ones * damp_fixed, self._squares * damp_each
-        determinant = ones * squares - self._cross**2
-        fixed = (squares * self._y_one - self._cross * self._y_n) / determinant
-        return min(max(fixed, 0.0), self._y_one / self._ones)
+#: A cell keeps its key, and so what is known of it, while queries join and leave it: what its
+#: queries have in common, their class and which of several such cells; of a query that runs by
+#: itself, the box.
+CellKey = tuple[str, int, int] | int
 
 
 class Trains:
@@ -130,21 +50,29 @@ class Trains:
     """
 
     def __init__(self) -> None:
-        self._most: dict[int, int] = {}
-        self._lines: dict[int, _Line] = {}
+        self._most: dict[CellKey, int] = {}
 
-    def most(self, cell: int) -> int:
+    def most(self, cell: CellKey) -> int:
         return self._most.get(cell, FIRST_TRAIN)
 
-    def learn(self, cell: int, tuples: int, cost_ns: int) -> None:
-        line = self._lines.setdefault(cell, _Line())
-        line.learn(tuples, cost_ns)
+    def learn(
+        self, cell: CellKey, model: CostModel, queries: int, tuples: int, cost_ns: int
+    ) -> None:
+        """A job of the cell has ended; its model has learned from it already."""
+        start_ns, start_error_ns = model.start_ns(queries - 1)
+        each_ns, each_error_ns = model.each_ns(queries - 1)
+        least_start_ns = start_ns - SURE * start_error_ns
+        most_start_ns = start_ns + SURE * start_error_ns
+        twice_ns = cost_ns + max(0.0, each_ns - SURE * each_error_ns) * tuples
         most = self.most(cell)
-        shorter, twice_ns = min(most, tuples) // 2, cost_ns + line.least_each_ns * tuples
-        if cost_ns > max(JOB_BOUND_NS, 2 * line.least_fixed_ns) and shorter >= LEAST_TRAIN:
+        shorter = min(most, tuples) // 2
+        if cost_ns > max(JOB_BOUND_NS, 2 * least_start_ns) and shorter >= LEAST_TRAIN:
             self._most[cell] = shorter
-        elif tuples >= most and twice_ns < max(JOB_BOUND_NS, 2 * line.most_fixed_ns):
+        elif tuples >= most and twice_ns < max(JOB_BOUND_NS, 2 * most_start_ns):
             self._most[cell] = most * 2
+
+    def forget(self, cell: CellKey) -> None:
+        self._most.pop(cell, None)
 
 
 class Ride(NamedTuple):
@@ -158,7 +86,7 @@ class Ride(NamedTuple):
 
 
 class Compositor:
-    """Chooses riders. Used by the loop's thread alone."""
+    """Chooses riders, and learns what jobs cost. Used by one thread; others may read the costs."""
 
     def __init__(
         self,
@@ -167,44 +95,70 @@ class Compositor:
         windows: Callable[[int], bool],
         *,
         bound_ns: int,
+        kind: Callable[[int], Kind] | None = None,
+        slide_ns: Callable[[int], int] = lambda _box: 0,
     ) -> None:
         """``kin``: what a box has in common with all it may run along with, else None.
 
-        ``windows``: whether it answers windows, and so has jobs of another kind.
+        ``windows``: whether it answers windows, and so compiles to larger code. ``kind``: what its
+        jobs are like; left out, windows, filters where a box has kin, and jobs. ``slide_ns``: how
+        far apart the windows close that it answers.
         """
-        #: What jobs cost, by what their queries have in common.
-        self._costs: dict[str | None, Costs] = {}
         self.trains = Trains()
         #: Boxes that have to run by themselves: they failed, or a group with them did.
         self.alone: set[int] = set()
         self._state = state
         self._kin_of = kin
         self._windows = windows
+        self._kind_of = kind if kind is not None else self._guessed
+        self._slide_ns = slide_ns
         #: How much riders may delay the query that was asked for.
         self.bound_ns = bound_ns
-        self._kin: dict[str, list[int]] = {}
+        #: Boxes that hold a query, in the order in which they came, and their kin.
+        self._boxes: dict[int, str | None] = {}
+        #: Of cells that have run.
+        self._models: dict[CellKey, CostModel] = {}
+        #: What is expected of cells that have not, by kind, and as of which job.
+        self._newcomers: dict[Kind, tuple[int, CostModel]] = {}
+        self._jobs = 0
+        self._grouping = _Grouping({}, {}, [])
+        #: Queries that have come and gone, and what the grouping was made from.
+        self._changes = 0
+        self._made_from: tuple[int, list[int], set[int], bool] = (-1, [], set(), False)
         for b in range(len(state.pending)):
             self.adopt(b)
+
+    def _guessed(self, box: int) -> Kind:
+        if self._windows(box):
+            return "window"
+        return "job" if self._kin_of(box) is None else "filter"
 
     def adopt(self, box: int) -> None:
         """A box is new, or holds another query than before."""
         self.forget(box)
-        kin = self._kin_of(box)
-        if kin is not None:
-            self._kin.setdefault(kin, []).append(box)
+        self._boxes[box] = self._kin_of(box)
+        self._changes += 1
 
     def forget(self, box: int) -> None:
         """A box holds no query any more."""
         self.alone.discard(box)
-        for members in self._kin.values():
-            if box in members:
-                members.remove(box)
+        kin = self._boxes.pop(box, None)
+        self._changes += 1
+        gone: list[CellKey] = [box] if box in self._models else []
+        if kin is not None and kin not in self._boxes.values():
+            gone += [key for key in self._models if _kin(key) == kin]
+        for key in gone:
+            del self._models[key]
+            self.trains.forget(key)
+
+    # Who runs together
 
     def group(self, asked: int, limit: int) -> Ride:
         """Who runs together, on how much."""
-        cell, costs = self.cell(asked), self.costs_of(asked)
+        key = self.key(asked)
+        cell, costs = list(self._grouping.cells[key]), self._known(key, asked)
         members = [b for b in cell if b != asked]
-        limit = min(limit, self.trains.most(cell[0]))
+        limit = min(limit, self.trains.most(key))
         pending = self._state.pending  # what is parked shows nothing there
         mine = pending[asked]
         # Who is ahead has less waiting. Stop where the nearest one is, to go on together.
@@ -219,23 +173,122 @@ class Compositor:
             take = min(take, costs.tuples_within(allowed_ns / len(riders)))
         return Ride([asked, *riders], cell, take)
 
-    def costs_of(self, box: int) -> Costs:
-        """What is known of jobs such as this box's."""
-        return self.costs(self._kin_of(box))
-
-    def costs(self, kin: str | None) -> Costs:
-        """The same by what queries have in common; None of those that run alone."""
-        if kin not in self._costs:
-            self._costs[kin] = Costs()
-        return self._costs[kin]
-
     def cell(self, asked: int) -> list[int]:
         """The queries that may run along with this one and itself, in a fixed order."""
-        kin = self._kin_of(asked)
-        if kin is None or asked in self.alone or not self.bound_ns:
-            return [asked]
-        cls = self._state.query_class
-        members = [b for b in self._kin[kin] if cls[b] == cls[asked] and b not in self.alone]
-        most = MOST_WINDOWS if self._windows(asked) else MOST
-        first = members.index(asked) // most * most
-        return members[first : first + most]
+        key = self.key(asked)
+        return list(self._grouping.cells[key])
+
+    def key(self, box: int) -> CellKey:
+        """What the cell of a query is known by, to ``trains`` for instance."""
+        self._regroup()
+        return self._grouping.keys[box]
+
+    def cells(self) -> list[Cell]:
+        """Every query in exactly one cell, and what the cell's jobs cost."""
+        self._regroup()
+        return [
+            Cell(queries, self._known(key, queries[0]).cost(), slide_ns)
+            for key, queries, slide_ns in self._grouping.shown
+        ]
+
+    def _regroup(self) -> None:
+        """Groups again if a query has come, gone, changed its class or must run alone."""
+        classes, alone, rides = self._state.query_class, self.alone, bool(self.bound_ns)
+        if self._made_from == (self._changes, classes, alone, rides):
+            return
+        made_from = self._changes, list(classes), set(alone), rides
+        cells = dict(self._grouped())
+        self._grouping = _Grouping(
+            cells,
+            {box: key for key, boxes in cells.items() for box in boxes},
+            [(key, tuple(boxes), min(map(self._slide_ns, boxes))) for key, boxes in cells.items()],
+        )
+        self._made_from = made_from
+
+    def _grouped(self) -> Iterator[tuple[CellKey, list[int]]]:
+        together: dict[tuple[str, int], list[int]] = {}
+        for box, kin in list(self._boxes.items()):
+            if kin is None or box in self.alone or not self.bound_ns:
+                yield box, [box]
+            else:
+                together.setdefault((kin, self._state.query_class[box]), []).append(box)
+        for (kin, cls), boxes in together.items():
+            most = MOST_WINDOWS if self._windows(boxes[0]) else MOST
+            for first in range(0, len(boxes), most):
+                yield (kin, cls, first // most), boxes[first : first + most]
+
+    # What jobs cost
+
+    def learn(self, boxes: list[int], cell: list[int], tuples: int, cost_ns: int) -> list[int]:
+        """A job on so many tuples has ended; returns what each of its queries cost.
+
+        ``boxes``: the one that was asked first. ``cell``: what was compiled for it.
+        """
+        asked = boxes[0]
+        if asked not in self._boxes:  # it has gone meanwhile
+            return self._newcomer("job").shares(len(boxes), tuples, cost_ns)
+        key = self.key(asked)
+        if cell == [asked] and len(self._grouping.cells[key]) > 1:
+            key = asked  # it ran by itself, which is not what the cell's jobs cost
+        if key not in self._models:
+            like = self._like(self._boxes[asked], asked)
+            prior = self._pooled(self._kind_of(asked)) if like is None else like.as_prior()
+            self._models[key] = CostModel(prior)
+        model = self._models[key]
+        model.learn(len(boxes), tuples, cost_ns)
+        self._jobs += 1
+        self.trains.learn(key, model, len(boxes), tuples, cost_ns)
+        return model.shares(len(boxes), tuples, cost_ns)
+
+    def costs_of(self, box: int) -> CostModel:
+        """What is known of jobs such as this box's."""
+        self._regroup()
+        key = self._grouping.keys.get(box)
+        return self._newcomer("job") if key is None else self._known(key, box)
+
+    def costs(self, kin: str | None, kind: Kind = "job") -> CostModel:
+        """The same of a query that is not there yet; ``kin`` is None if it is to run alone."""
+        return self._like(kin) or self._newcomer(kind)
+
+    def _known(self, key: CellKey, box: int) -> CostModel:
+        """What is known of a box's cell; before its first job, what is known of its like."""
+        if key in self._models:
+            return self._models[key]
+        return self._like(self._boxes[box], box) or self._newcomer(self._kind_of(box))
+
+    def _like(self, kin: str | None, box: int | None = None) -> CostModel | None:
+        """Of the cells of the same kin, the one that is known best; of the box's class if any."""
+        if kin is None:
+            return None
+        cls = None if box is None else self._state.query_class[box]
+        models = [
+            (key[1] == cls, model.jobs, model)
+            for key, model in list(self._models.items())
+            if not isinstance(key, int) and key[0] == kin
+        ]
+        return max(models, key=lambda one: one[:2])[2] if models else None
+
+    def _newcomer(self, kind: Kind) -> CostModel:
+        """What is expected of a cell of this kind that has not run, nor any like it."""
+        asof, model = self._newcomers.get(kind, (0, None))
+        if model is None or self._jobs - asof >= POOL_JOBS:
+            model = CostModel(self._pooled(kind))
+            self._newcomers[kind] = self._jobs, model
+        return model
+
+    def _pooled(self, kind: Kind) -> Prior:
+        models = [model for model in list(self._models.values()) if model.prior.kind == kind]
+        return pooled(PRIORS[kind], models)
+
+
+class _Grouping(NamedTuple):
+    """Which boxes run together."""
+
+    cells: dict[CellKey, list[int]]
+    keys: dict[int, CellKey]
+    #: As policies see it: with the queries, and how far apart their windows close.
+    shown: list[tuple[CellKey, tuple[int, ...], int]]
+
+
+def _kin(key: CellKey) -> str | None:
+    return None if isinstance(key, int) else key[0]

@@ -42,12 +42,16 @@ class Core:
         self.settings = settings
         self.state = state
         self.queries = Queries(self.state, facts, inboxes)
+        known = self.queries.facts
         self.compositor = Compositor(
-            self.state,
-            lambda b: self.queries.facts[b].kin,
-            lambda b: self.queries.facts[b].windows,
+            state,
+            lambda b: known[b].kin,
+            lambda b: known[b].windows,
             bound_ns=settings.rider_bound_ns,
+            kind=lambda b: known[b].kind,
+            slide_ns=lambda b: known[b].slide_ns,
         )
+        state.cells_now = self.compositor.cells
         self.policy = policy
         #: Counts policies: orders of an earlier one are not this one's.
         self.epoch = 0

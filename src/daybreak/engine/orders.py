@@ -199,12 +199,11 @@ class Orders:
         return shares
 
     def _learn(self, group: Group, done: Done, ran: Ran) -> tuple[int, ...]:
-        core, state = self._core, self._core.state
-        costs, tuples = core.compositor.costs_of(done.boxes[0]), group.tuples
+        state, tuples = self._core.state, group.tuples
         cost_ns = ran.work_ns + ran.commit_ns
-        costs.learn(len(done.boxes), tuples, cost_ns)
-        core.compositor.trains.learn(group.cell[0], tuples, cost_ns)
-        shares = costs.shares(len(done.boxes), tuples, cost_ns)
+        # Where the group failed, what was compiled in the end is the one that was asked, alone.
+        cell = group.cell if len(done.boxes) == len(group.boxes) else done.boxes
+        shares = self._core.compositor.learn(list(done.boxes), list(cell), tuples, cost_ns)
         for box, rows, share in zip(done.boxes, ran.rows, shares, strict=True):
             state.calls[box] += 1
             state.tuples_in[box] += tuples

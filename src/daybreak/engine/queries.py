@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from daybreak.engine.costs import Kind
 from daybreak.engine.inbox import Inbox
 from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 
-#: What its jobs are: a projection of few rows without a job, a job on Spark, or one over windows.
-Kind = Literal["filter", "job", "window"]
 State = Literal["running", "paused", "retrying", "parked", "dropped"]
 
 

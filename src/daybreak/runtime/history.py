@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from daybreak.engine.state import SystemState
 from daybreak.model.qos import NS_PER_S
+from daybreak.policies.parts.arrival_rates import ArrivalRates
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios, starvation_alarms_over
 from daybreak.runtime.report import summarise
 from daybreak.runtime.snapshot import (
@@ -31,8 +32,6 @@ from daybreak.runtime.snapshot import (
 )
 
 EVERY_NS = NS_PER_S
-#: Rates are taken over so many seconds.
-RATE_S = 10
 #: Bounds of the bins in which response times are counted: 100 us to about an hour, 5 % apart, so
 #: the geometric middle of a bin is within 2.5 % of what is in it.
 _BOUNDS_S = 1e-4 * 1.05 ** np.arange(357)
@@ -78,6 +77,7 @@ class History:
         self._over: deque[tuple[float, Floats, Ints, Ints]] = deque(maxlen=MINUTE_S)
         nothing = np.zeros(0)
         self._totals: deque[_Totals] = deque([_Totals(start_ns, nothing, nothing, 0, 0)])
+        self._rates = ArrivalRates(start_ns)
         self._jobs_seen = 0
         self.points: deque[Point] = deque(maxlen=HISTORY_S)
         self.jobs: deque[JobRow] = deque(maxlen=MOST_JOBS)
@@ -129,6 +129,7 @@ class History:
         queries = len(self._state.query_class)
         stale = _grown(np.array(self._stale_ns, np.float64), queries)
         totals = _Totals(now_ns, stale, np.array(arrived, np.float64), scheduling_ns, busy_ns)
+        self._rates.note(now_ns, arrived)
         self._close(totals)
         while len(self._totals) > 2 and self._totals[1].at_ns < now_ns - MINUTE_S * NS_PER_S:
             self._totals.popleft()
@@ -227,11 +228,7 @@ class History:
 
     def arrived_per_s(self) -> Floats:
         """Tuples that came to each query per second lately."""
-        totals = list(self._totals)[-RATE_S - 1 :]
-        first, last = totals[0], totals[-1]
-        came = last.arrived - _grown(first.arrived, len(last.arrived))
-        rate: Floats = came / max(1e-9, (last.at_ns - first.at_ns) / NS_PER_S)
-        return rate
+        return np.array(self._rates.all_per_s(self._rates.long_s))
 
     def spreads(self) -> list[Spread | None]:
         """Box plots of the last minute, by class."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.costs import Kind
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
     AssignClass,
@@ -30,7 +31,7 @@ from daybreak.engine.events import (
 )
 from daybreak.engine.inbox import Inbox, Waiting, WholeInbox
 from daybreak.engine.instructions import Account, Group, Shed, Skip, StartJob, WakeAt
-from daybreak.engine.queries import Kind, QueryFacts
+from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.runtime.accounting import Accounts

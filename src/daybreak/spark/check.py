@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
 
+from daybreak.engine.costs import Kind as JobKind
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
@@ -92,6 +93,14 @@ class CheckedQuery:
         if self.aggregate is None:
             return None
         return self.aggregate.kin + (" from panes" if self.panes is not None else "")
+
+    @property
+    def job_kind(self) -> JobKind:
+        """What its jobs are like: of filters, the rows are evaluated without a Spark job."""
+        if self.windowing is not None:
+            return "window"
+        direct = self.parts is not None and self.parts.source.parsed is None
+        return "filter" if direct else "job"
 
 
 class Checker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daybreak.engine.queries import Kind, QueryFacts
+from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.jobs import Runnable
@@ -15,20 +15,13 @@ def facts_of(runnable: Runnable, spec: QuerySpec) -> QueryFacts:
     return QueryFacts(
         name=runnable.name,
         reads=tuple(checked.reads),
-        kind=_kind(checked),
+        kind=checked.job_kind,
         kin=checked.kin,
         slide_ns=_slide_ns(checked),
         # Rows dropped at a view would be missing in several queries and counted in none.
         spared=checked.windowing is not None or isinstance(runnable.sink, ViewSink),
         on_full=spec.on_full,
     )
-
-
-def _kind(checked: CheckedQuery) -> Kind:
-    if checked.windowing is not None:
-        return "window"
-    projected = checked.parts is not None and checked.parts.source.parsed is None
-    return "filter" if projected else "job"
 
 
 def _slide_ns(checked: CheckedQuery) -> int:

@@ -221,7 +221,7 @@ class Operations:
                 "declare it in the pipeline to continue there, drop it first, or rename it",
             )
         runnable = self.prepare(spec)
-        verdict = admit(self._run, runnable, spec.cls)
+        verdict = admit(self._run, runnable, spec)
         if dry:
             return verdict
         if not (verdict.admitted or force):

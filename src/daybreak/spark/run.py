@@ -40,7 +40,7 @@ from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.spark.acceptance import Acceptance
-from daybreak.spark.admission import Rates
+from daybreak.spark.admission import StreamRates
 from daybreak.spark.commands import handle
 from daybreak.spark.commitlog import CommitLog
 from daybreak.spark.deadletters import DeadLetters
@@ -117,7 +117,7 @@ class Run:
         self.limits = limits
         self._shedding = shedding
         self.room = Room()
-        self.rates = Rates()
+        self.rates = StreamRates()
         self.dead = DeadLetters(self.rundir.root / "dead")
         self.sources = Sources(self._source, limits, self.say)
         self._stop_threads: list[Callable[[], None]] = []
