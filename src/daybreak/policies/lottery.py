@@ -73,8 +73,11 @@ class Lottery(BasePolicy):
                     put(self._used_ns, unit, QUANTUM_NS)
 
     def on_query_removed(self, query: int, now_ns: int) -> None:
-        # A ticket of its own is withdrawn when it is drawn, or given to who takes its place.
         self.units.removed(query)
+        if not self._by_class:
+            for box in self.view.network.query_boxes[query]:
+                for unit in self.units.units_of[box]:
+                    self._tickets.give(unit, 0.0)
 
     def tickets(self, holder: int) -> float:
         """How many tickets a class, query or box holds while it has something to run."""
