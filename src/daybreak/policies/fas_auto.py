@@ -56,6 +56,7 @@ class AutoBeta(FreshnessAware):
 
     name = "fas-mcq-auto"
     summary = "fas-mcq with beta moved to keep a goal for staleness or response time, or their knee"
+    counts_idle_queries = True  # staleness is a mean over all queries
     Params: ClassVar[type[Any]] = GoalParams
     params: GoalParams  # type: ignore[assignment]
 

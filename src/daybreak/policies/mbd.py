@@ -90,6 +90,7 @@ class MulticoreBroadcastDisks(BasePolicy):
     granularity = "query"
     starves_nothing = True
     watches_results = True
+    counts_idle_queries = True  # they take slots from the others of their class
     Params: ClassVar[type[Any]] = MbdParams
     params: MbdParams
 
