@@ -8,7 +8,8 @@ policy can use it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -96,8 +97,10 @@ class Jobs:
         self.policy.on_query_added(q, self.now_ns)
 
     def remove(self, name: str) -> None:
-        """A query goes, as soon as it is not running, and so does whatever waits for it."""
-        q = self.state.network.query_index[name]
+        """A query goes, if it is there, as soon as it does not run; what waits for it is lost."""
+        q = self.state.network.query_index.get(name)
+        if q is None or q in self.gone:
+            return
         if self.state.running[q]:
             self.at(self.now_ns + MS, partial(self.remove, name))
             return
@@ -213,16 +216,18 @@ def workload(seed: int, queries: int = 6, others: int = 4, *, costs: bool = True
     """
     random = Random(seed)
 
-    def declared(name: str) -> tuple[Box, Query]:
+    def declared(name: str, deadlines_s: Sequence[float]) -> tuple[Box, Query]:
         cost_ns = random.randint(20, 200) * 1000 if costs else 0
-        qos = QoSGraph.deadline(random.choice([0.05, 0.2, 1.0])) if random.random() < 0.7 else None
+        qos = QoSGraph.deadline(random.choice(deadlines_s)) if random.random() < 0.7 else None
         return (
             Box(name=name, inputs=("s",), cost_ns=cost_ns),
             Query(name=name, output=name, cls=random.choice("abc"), qos=qos,
                   weight=random.choice([0.2, 1.0])),
         )  # fmt: skip
 
-    pairs = [declared(f"q{i}") for i in range(queries + others)]
+    pairs = [declared(f"q{i}", (0.05, 0.2, 1.0)) for i in range(queries)]
+    # More and less urgent than any that was declared.
+    pairs += [declared(f"q{i}", (0.01, 3.0)) for i in range(queries, queries + others)]
     network = Network(
         streams=[Stream(name="s")],
         boxes=[box for box, _ in pairs[:queries]],
@@ -251,7 +256,7 @@ def treats_newcomers_as_declared(make: Make) -> None:
         return
     for workers, rides in SYSTEMS:
         network, others, arrivals = workload(workers)
-        box, query = others[0]
+        box, query = others[0][0], replace(others[0][1], qos=QoSGraph.deadline(0.01 * workers))
         declared = Jobs(make(), network.with_query(box, query), workers=workers, rides=rides)
         added = Jobs(make(), network, workers=workers, rides=rides)
         added.at(0, lambda: None)
@@ -277,8 +282,7 @@ def serves_queries_that_come_and_go(make: Make) -> None:
         declared |= {query.name: (box, query) for box, query in load.others}
         at_ns = 0
         for _ in range(40):
-            # Far enough apart for a query that is to go to have stopped before it comes back.
-            at_ns += random.randint(10, 40) * MS
+            at_ns += random.randint(1, 50) * MS
             name = random.choice(sorted(declared))
             if name in present:
                 present.discard(name)
@@ -286,17 +290,18 @@ def serves_queries_that_come_and_go(make: Make) -> None:
             else:
                 present.add(name)
                 box, query = declared[name]
-                jobs.at(at_ns, partial(_return, jobs, box, query, random.choice("abc")))
+                qos = QoSGraph.deadline(random.uniform(0.01, 2.0))
+                query = replace(query, cls=random.choice("abc"), qos=qos)
+                jobs.at(at_ns, partial(_come, jobs, box, query))
         load.run(jobs)
 
 
-def _return(jobs: Jobs, box: Box, query: Query, cls: str) -> None:
+def _come(jobs: Jobs, box: Box, query: Query) -> None:
     at = jobs.state.network.query_index.get(query.name)
-    if at is not None and at not in jobs.gone:
-        # Still running: it has not gone yet.
-        jobs.at(jobs.now_ns + MS, partial(_return, jobs, box, query, cls))
-        return
-    jobs.add(box, Query(name=query.name, output=query.output, cls=cls, qos=query.qos))
+    if at is None or at in jobs.gone:
+        jobs.add(box, query)
+    else:  # one of its name still runs and goes when its job has ended
+        jobs.at(jobs.now_ns + MS, partial(_come, jobs, box, query))
 
 
 def keeps_what_it_learned(make: Make) -> None:
@@ -312,9 +317,9 @@ def keeps_what_it_learned(make: Make) -> None:
         idle = Query(name="idle", output="idle", cls="b", qos=load.network.queries[0].qos)
         without = load.run(Jobs(make(), load.network, workers=workers, rides=rides))
         visited = Jobs(make(), load.network, workers=workers, rides=rides)
-        for at_ns in range(100 * MS, 1000 * MS, 200 * MS):
+        for at_ns in range(100 * MS, 1000 * MS, 30 * MS):
             visited.at(at_ns, partial(visited.add, Box(name="idle", inputs=("s",)), idle))
-            visited.at(at_ns + 100 * MS, partial(visited.remove, "idle"))
+            visited.at(at_ns + 20 * MS, partial(visited.remove, "idle"))
         load.run(visited)
         assert visited.decided == without.decided, "an idle newcomer changed the decisions"
 
