@@ -48,8 +48,7 @@ def network(queries: int = 1, wait_ns: int = 0) -> Network:
     return Network(
         streams=[Stream(name=f"s{i}", arrivals=Arrivals(rate_per_s=1.0)) for i in range(queries)],
         boxes=[
-            Box(name=n, inputs=(f"s{i}",), cost_ns=MS, wait_ns=wait_ns)
-            for i, n in enumerate(names)
+            Box(name=n, inputs=(f"s{i}",), cost_ns=MS, wait_ns=wait_ns) for i, n in enumerate(names)
         ],
         queries=[Query(name=n, output=n) for n in names],
     )
@@ -80,7 +79,17 @@ def test_batches_by_age_leave_when_they_should(
     # Three tuples run at 10 ms and leave 1 ms apart; the last one waits though input has ended.
     assert responses_ms(report) == [11.0, 8.0, 5.0, 11.0]
     if workers == 1:
-        assert policy.asked_ns == [0, 0, 4 * MS, 8 * MS, 10 * MS, 13 * MS, 30 * MS, 40 * MS, 41 * MS]
+        assert policy.asked_ns == [
+            0,
+            0,
+            4 * MS,
+            8 * MS,
+            10 * MS,
+            13 * MS,
+            30 * MS,
+            40 * MS,
+            41 * MS,
+        ]
 
 
 def test_boxes_that_wait_for_others_and_a_policy_that_waits() -> None:
@@ -131,7 +140,7 @@ class Waiting(ByAge):
 
 @pytest.mark.parametrize("late_ns", [0, 1])
 def test_waiting_for_what_has_passed_is_an_error(late_ns: int) -> None:
-    with pytest.raises(EngineBug, match="by-age waits until .* not after now"):
+    with pytest.raises(EngineBug, match=r"by-age waits until .* not after now"):
         simulate(network(), Waiting(lambda now: now - late_ns), BATCHES)
 
 

@@ -44,7 +44,8 @@ class Executor(Protocol):
     def advance(self, loop: Loop) -> bool:
         """Waits for the next event, reports what happened to the loop.
 
-        While a worker is idle, ``loop.wake_ns`` is an event too. Returns False when nothing will ever happen again, or the run was told to stop.
+        While a worker is idle, ``loop.wake_ns`` is an event too. Returns False when nothing will
+        ever happen again, or the run was told to stop.
         """
 
 

@@ -186,10 +186,10 @@ class Jobs:
         for b in [*(step.box for step in plan.steps), *(b for b, _ in rides)]:
             state.running[b] = False
         self._idle.append(worker)
-        cost_ns = JOB_NS + sum(self._cost_ns(b, len(tuples)) for b, tuples in taken)
+        cost_ns = JOB_NS + sum(self._cost_ns(b, len(arrivals)) for b, arrivals in taken)
         policy.on_completion(plan, worker, cost_ns, now_ns)
-        for b, tuples in rides:
-            policy.on_ride(b, self._cost_ns(b, len(tuples)), now_ns)
+        for b, arrivals in rides:
+            policy.on_ride(b, self._cost_ns(b, len(arrivals)), now_ns)
 
 
 class Workload(NamedTuple):
