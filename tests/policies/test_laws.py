@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from daybreak.model import EngineBug
-from daybreak.policies.base import BasePolicy, Plan, Step
+from daybreak.policies.base import BasePolicy, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.simulation.laws import (
     LAWS,
@@ -15,6 +15,11 @@ from daybreak.simulation.laws import (
     leaves_the_view_alone,
     starves_nothing_if_it_says_so,
     works_off_everything,
+)
+from daybreak.simulation.query_laws import (
+    keeps_what_it_learned,
+    serves_queries_that_come_and_go,
+    treats_newcomers_as_declared,
 )
 
 VARIANTS: dict[str, Callable[[], BasePolicy]] = {
@@ -110,6 +115,104 @@ class Lazy(First):
         return super().decide(now_ns, worker) if now_ns < 10**9 else None
 
 
+class InTurn(BasePolicy):
+    """Boxes in turn, and queries that come and go; it keeps a cursor, and nothing else."""
+
+    name = "in-turn"
+    cursor = 0
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.known = len(view.pending)
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        pass
+
+    def ready(self) -> list[int]:
+        view = self.view
+        return [b for b, n in enumerate(view.pending) if n and not view.running[b]]
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        ready = self.ready()
+        if not ready:
+            return None
+        self.cursor = next((b for b in ready if b > self.cursor), ready[0])
+        return Plan((Step(self.cursor),))
+
+
+class Patient(InTurn):
+    """Runs nothing before its oldest tuple has waited for 5 ms."""
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        due_ns = min([self.view.head_ns[b] for b in self.ready()], default=0) + 5_000_000
+        waits = self.ready() and due_ns > now_ns
+        return Wait(due_ns) if waits else super().decide(now_ns, worker)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("policy", [InTurn, Patient])
+def test_law_of_policies_that_are_not_registered(
+    policy: type[BasePolicy], law: Callable[[Callable[[], BasePolicy]], None]
+) -> None:
+    law(policy)
+
+
+class Amnesiac(InTurn):
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.cursor = 0
+
+
+class Courteous(InTurn):
+    """Lets those go first that it was not attached to."""
+
+    def ready(self) -> list[int]:
+        ready = super().ready()
+        return [b for b in ready if b >= self.known] or ready
+
+
+class Deaf(InTurn):
+    """Knows only those it was attached to."""
+
+    def ready(self) -> list[int]:
+        return [b for b in super().ready() if b < self.known]
+
+
+class Mourning(InTurn):
+    """Plans what it has heard of, although it may have gone."""
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.held: dict[int, None] = {}
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        self.held[box] = None
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        for box, _, _ in plan.steps:
+            if self.view.pending[box]:
+                self.held[box] = None
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self.held.pop(box, None)
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        ready = [b for b in self.held if not self.view.running[b]]
+        if not ready:
+            return None
+        del self.held[ready[0]]
+        return Plan((Step(ready[0]),))
+
+
+class Procrastinating(InTurn):
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        return Wait(now_ns + 1_000_000)
+
+
+class Belated(InTurn):
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        return Wait(now_ns)
+
+
 @pytest.mark.parametrize(
     ("law", "culprit", "reason"),
     [
@@ -119,6 +222,14 @@ class Lazy(First):
         (is_repeatable, Forgetful, "other times"),
         (ignores_listing_order, Forgetful, "other times"),
         (starves_nothing_if_it_says_so, Starving, "had no result"),
+        (works_off_everything, Procrastinating, "never runs what is pending"),
+        (works_off_everything, Belated, "not after now"),
+        (treats_newcomers_as_declared, Courteous, "not treated as a declared query"),
+        (serves_queries_that_come_and_go, Deaf, "left in queues"),
+        (serves_queries_that_come_and_go, Mourning, "which was removed"),
+        (serves_queries_that_come_and_go, Procrastinating, "never runs what is pending"),
+        (serves_queries_that_come_and_go, Belated, "that has passed"),
+        (keeps_what_it_learned, Amnesiac, "changed the decisions"),
     ],
 )
 def test_a_law_catches_who_breaks_it(

@@ -21,6 +21,7 @@ from daybreak.policies.class_boxes import ClassBoxes
 from daybreak.policies.quota_slice import QuotaSlice
 from daybreak.policies.responses import ClassResponses
 from daybreak.policies.ruler import LARGEST, ruler, slots_of, whole
+from daybreak.policies.tables import put
 
 
 def corrected(
@@ -122,6 +123,25 @@ class AdaptiveBroadcastDisk(BasePolicy):
         # Boxes may have changed class at once; slots follow at the end of the round.
         self._classes.refresh()
         self._changed = True
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        """Every round robin goes on at the box it had come to."""
+        before = self._classes.boxes
+        upcoming = [boxes[at % len(boxes)] if boxes else None
+                    for at, boxes in zip(self._at, before, strict=True)]  # fmt: skip
+        self._classes.refresh()
+        for cls, (box, boxes) in enumerate(zip(upcoming, self._classes.boxes, strict=True)):
+            if box in boxes:
+                self._at[cls] = boxes.index(box)
+        [newcomer] = self.view.network.query_boxes[query]
+        put(self._set_up_ns, newcomer, self.view.network.boxes[newcomer].call_ns)
+        cls = self._classes.cls[newcomer]
+        boxes = self._classes.boxes[cls]
+        ahead = (boxes.index(newcomer) - self._at[cls]) % len(boxes)
+        for slot in self._slots.values():
+            # A pass under way has one more box to visit, unless it is past its place.
+            if slot.cls == cls and newcomer not in before[cls] and ahead < slot.left:
+                slot.left += 1
 
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int

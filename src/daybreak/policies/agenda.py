@@ -38,6 +38,11 @@ class Agenda:
     def no_instants(items: int) -> array[float]:
         return array("d", [NEVER]) * items
 
+    @staticmethod
+    def added(instants: array[float]) -> None:
+        """There is one more item, in no agenda."""
+        instants.append(NEVER)
+
     def __len__(self) -> int:
         return self._count
 

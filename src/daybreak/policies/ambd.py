@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from daybreak.policies.base import Plan, View, Work
 from daybreak.policies.mbd import MulticoreBroadcastDisks
+from daybreak.policies.tables import put
 
 #: How far it looks: the text's arbitrary 10, about 15 % of its workloads' queries.
 AHEAD = 10
@@ -25,6 +26,10 @@ class AffinityBroadcastDisks(MulticoreBroadcastDisks):
         super().attach(view, work, seed)
         #: The worker that ran each unit last.
         self._home = [-1] * len(self._plans)
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        super().on_query_added(query, now_ns)
+        put(self._home, self._units.of_query[query], -1)
 
     def next_slot(self, now_ns: int, worker: int) -> int | None:
         slots, at = self._slots, self._cursor

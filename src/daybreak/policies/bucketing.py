@@ -91,6 +91,11 @@ class Grid:
             # By identity, since comparing graphs costs more than all the rest.
             self._ranges[id(graph)] = Ranges(ends, tuple(map(self._row, losses)), criticals)
 
+    @property
+    def widths(self) -> tuple[float, float]:
+        """Of utility and slack; grids of the same widths put a latency into the same bucket."""
+        return self.slope_per_ns, self.slack_ns
+
     def _row(self, loss_per_ns: float) -> int:
         """The first bucket of the row of this gradient; the steepest row comes first."""
         slope = min(int(loss_per_ns / self.slope_per_ns), self.partitions - 1)
@@ -149,13 +154,9 @@ class Bucketing(UrgencyPolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        graphs = [q.qos for q in view.network.queries if q.qos]
-        self.grid = self.make_grid(graphs, self.params.partitions)
         self._last = self.params.partitions**2 - 1
         units = len(self.units.units)
-        #: Bucket n of the grid is list ``_last`` - n: the first in traversal is the highest.
-        self._lists = SlidingLists(units, self.params.partitions, self.grid.slack_ns)
-        self._agenda = Agenda(Agenda.no_instants(units), self.grid.slack_ns / DAYS)
+        self._cut(self._grid())
         #: By unit: the graphs of the outputs it serves; and the latency expected at the only one,
         #: or at each, as of time 0.
         self._graphs: list[tuple[Ranges, ...]] = [()] * units
@@ -165,6 +166,49 @@ class Bucketing(UrgencyPolicy):
         #: Units to put into a bucket anew, in order of events.
         self._changed: dict[int, None] = dict.fromkeys(sorted(self.units.ready))
         self.__dict__["on_arrival"] = self._arrived
+
+    def _grid(self) -> Grid:
+        graphs = [q.qos for q in self.view.network.queries if q.qos]
+        return self.make_grid(graphs, self.params.partitions)
+
+    def _cut(self, grid: Grid) -> None:
+        """Makes the buckets of a grid, all of them empty."""
+        self.grid = grid
+        units = len(self.units.units)
+        #: Bucket n of the grid is list ``_last`` - n: the first in traversal is the highest.
+        self._lists = SlidingLists(units, self.params.partitions, grid.slack_ns)
+        self._instants = Agenda.no_instants(units)
+        self._agenda = Agenda(self._instants, grid.slack_ns / DAYS)
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        known = len(self.heads)
+        super().on_query_added(query, now_ns)
+        for _ in self.heads[known:]:
+            self._lists.added()
+            Agenda.added(self._instants)
+            self._graphs.append(())
+            self._latency.append(0.0)
+        self._heeds = self._who_heeds()
+        grid = self._grid()
+        if grid.widths == self.grid.widths:
+            self.grid = grid
+        else:
+            self._recut(grid)
+
+    def _recut(self, grid: Grid) -> None:
+        """Buckets are of other widths now: all units enter theirs in the order they did before."""
+        entered_ns = self._lists.entered_ns
+        waiting = sorted(self.units.ready, key=lambda unit: (entered_ns(unit), unit))
+        self._changed = dict.fromkeys([*waiting, *self._changed])
+        self._cut(grid)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        super().on_query_removed(query, now_ns)
+        for box in self.view.network.query_boxes[query]:
+            for unit in self.units.units_of[box]:
+                self._lists.remove(unit)
+                self._agenda.remove(unit)
+                self._changed.pop(unit, None)
 
     def _who_heeds(self) -> list[tuple[int, ...]]:
         """By box: the units whose expected latency depends on its queue.

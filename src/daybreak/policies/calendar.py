@@ -24,6 +24,12 @@ class Lists:
         self._at = [-1] * items
         self._count = 0
 
+    def added(self, item: int) -> None:
+        """There is one more item, or another one in this place; it is in no bucket."""
+        if item == len(self._at):
+            self._at.append(-1)
+        self.remove(item)
+
     def __len__(self) -> int:
         return self._count
 

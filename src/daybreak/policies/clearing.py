@@ -27,6 +27,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
 from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Spot
+from daybreak.policies.tables import put
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12
@@ -85,13 +86,26 @@ class Clearing(Bucketing):
         super().attach(view, work, seed)
         #: By unit: what it takes to work off its queue.
         self._clearing_ns = [math.inf] * len(self.heads)
+        #: The first list that a tuple which finds nothing queued can enter.
+        self._settled_from = self._first_entered(range(len(self.heads)))
+
+    def _first_entered(self, units: Iterable[int]) -> int:
         fresh = [
             self.grid.place(self.grid.ranges(qos), latency_ns)[0]
-            for boxes in self.heads for box in boxes
+            for unit in units for box in self.heads[unit]
             for qos, latency_ns in self.outlook.alone(box)
         ]  # fmt: skip
-        #: The first list that a tuple which finds nothing queued can enter.
-        self._settled_from = self._last - min(fresh, default=self._last)
+        return self._last - min(fresh, default=self._last)
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        widths = self.grid.widths
+        super().on_query_added(query, now_ns)
+        [box] = self.view.network.query_boxes[query]
+        for unit in self.units.units_of[box]:
+            put(self._clearing_ns, unit, math.inf)
+            self._settled_from = max(self._settled_from, self._first_entered([unit]))
+        if self.grid.widths != widths:
+            self._settled_from = self._first_entered(range(len(self.heads)))
 
     def goes_on(self, at: int) -> bool:
         return at >= self._settled_from

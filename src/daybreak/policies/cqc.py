@@ -79,6 +79,14 @@ class ContinuousQueryClass(BasePolicy):
         self._boxes.refresh()
         self._credits.quota = self._quotas()
 
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self._ready.added(query)
+        self._order.added(query)
+        self._boxes.refresh()
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self._ready.removed(query)
+
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         self._ready.retry()
         while True:

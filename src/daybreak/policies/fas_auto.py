@@ -56,6 +56,7 @@ class AutoBeta(FreshnessAware):
 
     name = "fas-mcq-auto"
     summary = "fas-mcq with beta moved to keep a goal for staleness or response time, or their knee"
+    counts_idle_queries = True  # staleness is a mean over all queries
     Params: ClassVar[type[Any]] = GoalParams
     params: GoalParams  # type: ignore[assignment]
 
@@ -75,6 +76,16 @@ class AutoBeta(FreshnessAware):
         #: Arrival of the oldest update taken by the plan on each worker.
         self._head_ns: dict[int, int] = {}
         self._knee = Knee()
+        #: Queries that were removed: their weights count no longer.
+        self._gone: set[int] = set()
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        super().on_query_added(query, now_ns)
+        self._gone.discard(query)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        super().on_query_removed(query, now_ns)
+        self._gone.add(query)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         plan = super().decide(now_ns, worker)
@@ -125,6 +136,7 @@ class AutoBeta(FreshnessAware):
 
     def _expected_staleness(self) -> float:
         """The mean over queries, by weight, of the chance to be stale now."""
-        weights = self.view.query_weight
+        weights, gone = self.view.query_weight, self._gone
         stale = (w * -expm1(self.backlog(q)[1]) for q, w in enumerate(weights))
-        return sum(stale) / sum(weights)
+        # What is gone holds no updates and so is not stale; without queries nothing is.
+        return sum(stale) / (sum([w for q, w in enumerate(weights) if q not in gone]) or 1.0)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from daybreak.policies.base import Change, View, Work
 from daybreak.policies.listed import ListPolicy, PathParams
+from daybreak.policies.tables import put
 
 
 class FixedPriority(ListPolicy):
@@ -23,27 +24,39 @@ class FixedPriority(ListPolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self._rank()
+        self._rank_all()
 
     def on_change(self, change: Change, now_ns: int) -> None:
+        self._rank_all()
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        super().on_query_added(query, now_ns)
+        for box in self.view.network.query_boxes[query]:
+            for unit in self.units.units_of[box]:
+                # The others keep their slack: estimates have moved since they were ranked.
+                put(self._keys, unit, self._key(unit))
         self._rank()
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         self.work.sorted(len(ready))
         return heapq.nsmallest(size, ready, key=self._rank_of.__getitem__)
 
+    def _rank_all(self) -> None:
+        self._keys = [self._key(unit) for unit in range(len(self.units.units))]
+        self._rank()
+
     def _rank(self) -> None:
-        view = self.view
-        keys: list[tuple[float, float, int]] = []
-        for u, boxes in enumerate(self.units.units):
-            queries = {q for b in boxes for q in view.network.box_queries[b]}
-            slack = min(slack_ns(view, b, q) for q in queries for b in boxes if _serves(view, b, q))
-            importance = max(view.class_priority[view.query_class[q]] for q in queries)
-            keys.append((slack, -importance, u))
         # Ranks, so that the hot path compares small integers.
-        self._rank_of = [0] * len(keys)
-        for rank, key in enumerate(sorted(keys)):
+        self._rank_of = [0] * len(self._keys)
+        for rank, key in enumerate(sorted(self._keys)):
             self._rank_of[key[2]] = rank
+
+    def _key(self, unit: int) -> tuple[float, float, int]:
+        view, boxes = self.view, self.units.units[unit]
+        queries = {q for b in boxes for q in view.network.box_queries[b]}
+        slack = min(slack_ns(view, b, q) for q in queries for b in boxes if _serves(view, b, q))
+        importance = max(view.class_priority[view.query_class[q]] for q in queries)
+        return slack, -importance, unit
 
 
 class FixedPriorityPush(FixedPriority):

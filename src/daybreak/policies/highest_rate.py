@@ -37,10 +37,19 @@ class RateOrder:
 
     def __init__(self, view: View, params: RateParams, *, by_priority: bool = False) -> None:
         self.rates = OutputRates(view, by_priority=by_priority)
-        self._sources = frozenset(view.network.input_boxes if params.own_sources else ())
         self._limit = params.train or None
         self._view = view
-        self._set_up_ns = [b.call_ns for b in view.network.boxes]
+        self._own_sources = params.own_sources
+        self._read_network()
+
+    def _read_network(self) -> None:
+        network = self._view.network
+        self._sources = frozenset(network.input_boxes if self._own_sources else ())
+        self._set_up_ns = [b.call_ns for b in network.boxes]
+
+    def added(self, query: int) -> None:
+        self._read_network()
+        self.rates.added(query)
 
     def plan(self, ready: Collection[int], within_ns: float = math.inf) -> Plan | None:
         """The best operational box, or else all sources that hold tuples, one after the other.
@@ -90,6 +99,13 @@ class HighestRate(BasePolicy):
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self._order.rates.refresh()
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.units.added(query)
+        self._order.added(query)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self.units.removed(query)
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         self.units.retry()

@@ -94,6 +94,18 @@ class ListPolicy(BasePolicy):
     def on_boarding(self, box: int, now_ns: int) -> None:
         self.units.boarded(box)
 
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.units.added(query)
+        for boxes in self.units.units[len(self._plans) :]:
+            self._plans.append(self._plan(boxes))
+            self._steps.append(self._plans[-1].steps[0])
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self.units.removed(query)
+        # Its place in the list is not for another query that takes its index.
+        gone = {u for b in self.view.network.query_boxes[query] for u in self.units.units_of[b]}
+        self._queue = deque(unit for unit in self._queue if unit not in gone)
+
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         ready = self.units.ready
         queue = self._queue

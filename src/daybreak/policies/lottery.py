@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyBoxes, ReadyQueries
+from daybreak.policies.tables import put
 from daybreak.policies.tickets import Tickets, shared
 from daybreak.policies.trains import TrainParams, oldest_ns
 
@@ -49,11 +50,7 @@ class Lottery(BasePolicy):
         super().attach(view, work, seed)
         by_box, self._by_class = self.params.level == "box", self.params.level == "class"
         self.units: ReadyBoxes | ReadyQueries = ReadyBoxes(view) if by_box else ReadyQueries(view)
-        limit = self.params.train or None
-        self._plans = [
-            Plan(tuple(Step(b, limit) for b in boxes), superbox=not by_box)
-            for boxes in self.units.units
-        ]
+        self._plans = [self._plan(unit) for unit in range(len(self.units.units))]
         holders = len(view.class_priority) if self._by_class else len(self._plans)
         self._tickets = Tickets(holders)
         self._used_ns = [QUANTUM_NS] * holders
@@ -61,6 +58,26 @@ class Lottery(BasePolicy):
         self._out: dict[int, int] = {}
         self._random = Random(f"{seed}/lottery")
         self._enter(self.units.ready)
+
+    def _plan(self, unit: int) -> Plan:
+        limit, by_box = self.params.train or None, self.params.level == "box"
+        return Plan(tuple(Step(b, limit) for b in self.units.units[unit]), superbox=not by_box)
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.units.added(query)
+        for box in self.view.network.query_boxes[query]:
+            for unit in self.units.units_of[box]:
+                put(self._plans, unit, self._plan(unit))
+                if not self._by_class:
+                    self._tickets.added(unit)
+                    put(self._used_ns, unit, QUANTUM_NS)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self.units.removed(query)
+        if not self._by_class:
+            for box in self.view.network.query_boxes[query]:
+                for unit in self.units.units_of[box]:
+                    self._tickets.give(unit, 0.0)
 
     def tickets(self, holder: int) -> float:
         """How many tickets a class, query or box holds while it has something to run."""

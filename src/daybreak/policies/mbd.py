@@ -30,6 +30,7 @@ from daybreak.policies.inversion import MODULES
 from daybreak.policies.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
 from daybreak.policies.ruler import LARGEST, whole
 from daybreak.policies.sharing import MergedQueries, query_costs_ns
+from daybreak.policies.tables import put
 
 ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]
@@ -89,18 +90,16 @@ class MulticoreBroadcastDisks(BasePolicy):
     granularity = "query"
     starves_nothing = True
     watches_results = True
+    counts_idle_queries = True  # they take slots from the others of their class
     Params: ClassVar[type[Any]] = MbdParams
     params: MbdParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self._random = Random(f"{seed}/mbd").random
-        self._units = MergedQueries(view.network, self.params.train or None)
-        self._plans = self._units.plans
+        self._read_network()
         self._correction = self._made_correction(len(view.class_priority))
         self._started = False
-        #: Whether a unit runs shows at its first box: plans hold all of them.
-        self._first = [boxes[0] for boxes in self._units.boxes]
         #: Units to run once more when they end, and those that have ended since.
         self._flagged: set[int] = set()
         self._again: deque[int] = deque()
@@ -113,10 +112,19 @@ class MulticoreBroadcastDisks(BasePolicy):
             # Every query is called in its turn anyway: no need to hear of every tuple.
             self.__dict__["on_arrival"] = super().on_arrival
         self._changed = False
+        #: Queries that were removed, and whether the schedule does not know yet who came or went.
+        self._gone: set[int] = set()
+        self._outdated = False
         self._declared = all(cost > 0 for cost in query_costs_ns(view))
         self._follow_classes()
         self._follow_costs()
         self._build()
+
+    def _read_network(self) -> None:
+        self._units = MergedQueries(self.view.network, self.params.train or None)
+        self._plans = self._units.plans
+        #: Whether a unit runs shows at its first box: plans hold all of them.
+        self._first = [boxes[0] for boxes in self._units.boxes]
 
     def _made_correction(self, classes: int) -> Correction:
         p = self.params
@@ -158,11 +166,18 @@ class MulticoreBroadcastDisks(BasePolicy):
         for place, c in enumerate(self._order):
             by_class[c] = float(self.frequencies[place])
         most = LARGEST if self._declared else MOST_SLOTS
-        of_queries = query_priorities(self.shares(), self._class, by_class, most)
+        shares = self.shares()
+        present = [q for q in range(len(shares)) if q not in self._gone]
+        of_queries = query_priorities(
+            [shares[q] for q in present], [self._class[q] for q in present], by_class, most
+        )
         # Sharing queries merge, and their priorities add up.
-        priorities = [sum(of_queries[q] for q in qs) for qs in self._units.queries]
+        priorities = [0.0] * len(self._units)
+        for q, priority in zip(present, of_queries, strict=True):
+            priorities[self._units.of_query[q]] += priority
         self.schedule: MbdSchedule = mbd_schedule(priorities)
         self.work.scanned += len(self.schedule.units)
+        self._outdated = False
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -195,6 +210,27 @@ class MulticoreBroadcastDisks(BasePolicy):
     def on_change(self, change: Change, now_ns: int) -> None:
         if self.params.up and change.what in ("class-priority", "query-class"):
             self._changed = True
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        """It has slots from the next round on; frequencies and response times stay."""
+        self._gone.discard(query)
+        self._read_network()
+        put(self._class, query, self.view.query_class[query])
+        put(self._costs, query, query_costs_ns(self.view)[query])
+        for box in self.view.network.query_boxes[query]:
+            put(self._selectivity, box, self.view.selectivity[box])
+        self._declared = self._declared and self._costs[query] > 0
+        self._outdated = True
+        if not self._cursor:
+            self._build()  # no slot of the round was used yet
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self._gone.add(query)
+        unit = self._units.of_query[query]
+        self._ready.discard(unit)
+        self._flagged.discard(unit)
+        self._again = deque(u for u in self._again if u != unit)
+        self._outdated = True
 
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
@@ -258,6 +294,8 @@ class MulticoreBroadcastDisks(BasePolicy):
             self._follow_costs()
             self._restart(now_ns)
         else:
+            if self._outdated:
+                self._rebuild(now_ns)
             self._correct(now_ns)
 
     def _restart(self, now_ns: int) -> None:

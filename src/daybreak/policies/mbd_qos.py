@@ -27,8 +27,10 @@ class QosBroadcastDisks(MulticoreBroadcastDisks):
     summary = "mbd whose classes run a query the more often, the sooner its results lose worth"
 
     def shares(self) -> list[float]:
-        costs = super().shares()
-        half_ns = [half_life_ns(q.qos) for q in self.view.network.queries]
+        costs, gone = super().shares(), self._gone
+        half_ns = [None if q in gone else half_life_ns(query.qos)
+                   for q, query in enumerate(self.view.network.queries)]  # fmt: skip
+        known = self._declared or all(cost for q, cost in enumerate(costs) if q not in gone)
         soonest: dict[int, float] = {}
         for cls, half in zip(self._class, half_ns, strict=True):
             if half is not None:
@@ -36,7 +38,7 @@ class QosBroadcastDisks(MulticoreBroadcastDisks):
         shares = []
         for cost, cls, half in zip(costs, self._class, half_ns, strict=True):
             # Costs that are not known yet count as equal.
-            base = cost if self._declared or all(costs) else 1.0
+            base = cost if known else 1.0
             urgency = MOST**-1 if half is None else max(MOST**-1, (soonest[cls] / half) ** 0.5)
             shares.append(base * (urgency if cls in soonest else 1.0))
         return shares

@@ -40,6 +40,8 @@ def query_priorities(
     A query whose cost is not known yet counts as the mean of those that are; none counts as
     cheaper than gives the dearest a priority of ``largest``.
     """
+    if not costs_ns:
+        return []
     known = [c for c in costs_ns if c > 0]
     usual = sum(known) / len(known) if known else 1.0
     costs = [c if c > 0 else usual for c in costs_ns]
@@ -54,10 +56,11 @@ def query_priorities(
 
 
 def mbd_schedule(priorities: Sequence[float]) -> MbdSchedule:
-    """From the priorities of the units, each at least 1."""
+    """From the priorities of the units, each at least 1; a unit of priority 0 gets no slot."""
     near = [round(p) if abs(p - round(p)) < WHOLE * p else p for p in priorities]
     numbers = [math.ceil(p) for p in near]
-    units = slots_of(ruler(numbers))
+    served = [u for u, number in enumerate(numbers) if number]
+    units = tuple(served[i] for i in slots_of(ruler([numbers[u] for u in served])))
     chances, seen = [], set()
     for u in units:
         fraction = near[u] - math.floor(near[u])

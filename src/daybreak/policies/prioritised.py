@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.calendar import CalendarQueue
+from daybreak.policies.tables import put
 from daybreak.policies.trains import TrainParams
 
 Drain = Literal["one", "all"]
@@ -41,28 +42,10 @@ class PrioritisedQueries(BasePolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
+        self._read_network()
         network = view.network
         queries = range(len(network.queries))
-        limit = 1 if self.params.drain == "one" else self.params.train or None
-        self._plans = [
-            Plan(tuple(Step(b, limit) for b in boxes), superbox=True)
-            for boxes in network.query_boxes
-        ]
-        #: Queries that cannot run while this one does: those it shares boxes with, and itself.
-        self._rivals = [
-            tuple(sorted({r for b in network.query_boxes[q] for r in network.box_queries[b]}))
-            for q in queries
-        ]
-        #: The boxes of each query from its output backwards, with what each feeds within it.
-        self._flow = [
-            [(b, [d for d in network.downstream[b] if d in mine]) for b in reversed(boxes)]
-            for boxes in network.query_boxes
-            for mine in [set(boxes)]
-        ]
-        self._serves = network.box_queries
-        fed = set(network.input_boxes)
-        self._fed = [b in fed for b in range(len(network.boxes))]
-        self._calendar = CalendarQueue(len(network.queries))
+        self._calendar = CalendarQueue(len(queries))
         #: Queries with updates since the last scheduling point, and queries that ran since.
         self._news: set[int] = {
             q for q in queries if any(view.pending[b] for b in network.query_boxes[q])
@@ -75,6 +58,39 @@ class PrioritisedQueries(BasePolicy):
         self.expected: list[list[tuple[int, float, float]]] = [[] for _ in queries]
         for q in queries:
             self._estimate(q)
+
+    def _read_network(self) -> None:
+        network = self.view.network
+        limit = 1 if self.params.drain == "one" else self.params.train or None
+        self._plans = [
+            Plan(tuple(Step(b, limit) for b in boxes), superbox=True)
+            for boxes in network.query_boxes
+        ]
+        #: Queries that cannot run while this one does: those it shares boxes with, and itself.
+        self._rivals = [
+            tuple(sorted({r for b in network.query_boxes[q] for r in network.box_queries[b]}))
+            for q in range(len(network.queries))
+        ]
+        #: The boxes of each query from its output backwards, with what each feeds within it.
+        self._flow = [
+            [(b, [d for d in network.downstream[b] if d in mine]) for b in reversed(boxes)]
+            for boxes in network.query_boxes
+            for mine in [set(boxes)]
+        ]
+        self._serves = network.box_queries
+        fed = set(network.input_boxes)
+        self._fed = [b in fed for b in range(len(network.boxes))]
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self._read_network()
+        self._calendar.added(query)
+        put(self.expected, query, [])
+        self._estimate(query)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self._calendar.remove(query)
+        self._news.discard(query)
+        self._ran.discard(query)
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         (self._news if self._fed[box] else self._ran).update(self._serves[box])

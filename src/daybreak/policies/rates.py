@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from daybreak.policies.base import View
+from daybreak.policies.tables import put
 
 #: Statistics are read again after so many input tuples (section 2.1).
 CYCLE_TUPLES = 200
@@ -22,11 +23,19 @@ class OutputRates:
         """``by_priority``: times the priority of the highest class a box serves (WeHR)."""
         self._view = view
         self._by_priority = by_priority
-        self._inputs = frozenset(view.network.input_boxes)
-        flow = view.network.topological
-        self._place = {b: i for i, b in enumerate(flow)}
-        self._since = 0
+        self._read_network()
         self.refresh()
+
+    def _read_network(self) -> None:
+        self._inputs = frozenset(self._view.network.input_boxes)
+        self._place = {b: i for i, b in enumerate(self._view.network.topological)}
+
+    def added(self, query: int) -> None:
+        """Reads the estimates of a query that came; those of others wait for the next cycle."""
+        self._read_network()
+        rates = self._read_rates()
+        for b in self._view.network.query_boxes[query]:
+            put(self.rates, b, rates[b])
 
     def arrived(self, box: int, count: int) -> None:
         """Tuples were queued at a box; only what enters the system counts towards a cycle."""
@@ -37,6 +46,9 @@ class OutputRates:
 
     def refresh(self) -> None:
         self._since = 0
+        self.rates = self._read_rates()
+
+    def _read_rates(self) -> list[float]:
         view = self._view
         network = view.network
         results = [0.0] * len(network.boxes)
@@ -54,7 +66,7 @@ class OutputRates:
         if self._by_priority:
             for b, queries in enumerate(network.box_queries):
                 rates[b] *= max(view.class_priority[view.query_class[q]] for q in queries)
-        self.rates = rates
+        return rates
 
     def best(self, boxes: Iterable[int]) -> int:
         """The box to run first."""

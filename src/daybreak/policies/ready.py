@@ -3,7 +3,9 @@
 A *unit* is what a policy chooses among: one box, or the boxes of a superbox. It is ready while
 at least one of its boxes holds tuples and none of them is held by a worker. All classes offer the
 set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
-plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``.
+plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``. Two more
+are rare: a query of one box was ``added`` to the view, as one more unit or in the place of one
+that was ``removed``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ class ReadyBoxes:
     """Every box is a unit of its own: the simulator's hot path."""
 
     def __init__(self, view: View) -> None:
+        self._view = view
         self._pending, self._running = view.pending, view.running
         self.units = self.units_of = [(b,) for b in range(len(view.network.boxes))]
         self.ready = {b for b, n in enumerate(view.pending) if n and not view.running[b]}
@@ -45,13 +48,18 @@ class ReadyBoxes:
     def touched(self, plan: Plan) -> set[int]:
         return {step[0] for step in plan.steps}
 
+    def added(self, query: int) -> None:
+        self.units.extend((b,) for b in range(len(self.units), len(self._view.network.boxes)))
+
+    def removed(self, query: int) -> None:
+        self.ready.difference_update(self._view.network.query_boxes[query])
+
 
 class ReadySuperboxes:
     """Every superbox is a unit; those that share boxes never run at the same time."""
 
     def __init__(self, view: View, superboxes: Sequence[Superbox]) -> None:
         self._view = view
-        self.superboxes = superboxes
         self.units = [superbox.boxes for superbox in superboxes]
         serves: list[list[int]] = [[] for _ in view.network.boxes]
         for unit, boxes in enumerate(self.units):
@@ -91,6 +99,15 @@ class ReadySuperboxes:
             return self.units_of[plan.steps[0][0]]
         return {unit for box in {step[0] for step in plan.steps} for unit in self.units_of[box]}
 
+    def added(self, query: int) -> None:
+        for b in range(len(self.units_of), len(self._view.network.boxes)):
+            self.units_of.append((len(self.units),))
+            self.units.append((b,))
+
+    def removed(self, query: int) -> None:
+        for b in self._view.network.query_boxes[query]:
+            self.ready.difference_update(self.units_of[b])
+
     def _free(self, unit: int) -> bool:
         running = self._view.running
         return not any(running[b] for b in self.units[unit])
@@ -129,6 +146,11 @@ class ReadyPaths(ReadySuperboxes):
                 self.ready.add(unit)
             else:
                 self.ready.discard(unit)
+
+    def added(self, query: int) -> None:
+        super().added(query)
+        for box in range(len(self._starts), len(self.units_of)):
+            self._starts.extend(self.units_of[box])
 
 
 def all_paths(network: Network) -> list[tuple[int, ...]]:

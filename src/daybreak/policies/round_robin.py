@@ -18,12 +18,27 @@ class RoundRobin(ListPolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self._place = list(range(len(self.units.units)))
-        Random(f"{seed}/round-robin").shuffle(self._place)
-        self._cursor = -1
+        self._seed = f"{seed}/round-robin"
+        self._draw()
+        self._cursor: float = -1
+
+    def _draw(self) -> None:
+        self._place: list[float] = list(range(len(self.units.units)))
+        Random(self._seed).shuffle(self._place)
+        self._used = False
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        """It goes anywhere between the others, whose order stays as it was drawn."""
+        super().on_query_added(query, now_ns)
+        if not self._used:
+            self._draw()  # as if the query had been there from the start
+            return
+        for unit in range(len(self._place), len(self.units.units)):
+            self._place.append(Random(f"{self._seed}/{unit}").uniform(-0.5, unit - 0.5))
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
         place = self._place
+        self._used = True
         around = sorted(ready, key=place.__getitem__)
         if size < len(around):
             # A list shorter than all that is ready goes on where the last one stopped.

@@ -48,6 +48,16 @@ class SlidingLists:
         self._filled_rows = 0
         self._sliding_rows = 0
 
+    def added(self) -> None:
+        """There is one more unit, nowhere so far."""
+        self._at.append(NOWHERE)
+        self._entered.append(0)
+        Agenda.added(self._critical)
+
+    def entered_ns(self, unit: int) -> int:
+        """When a unit that is in a list or slides entered the last list it was put into."""
+        return self._entered[unit]
+
     def list_of(self, unit: int) -> int:
         """The list a unit is in; below 0 if in none."""
         return self._at[unit]

@@ -45,6 +45,11 @@ class UrgencyPolicy(ListPolicy):
         whole = self.params.level == "query"
         self.heads = [boxes if whole else boxes[:1] for boxes in self.units.units]
 
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        super().on_query_added(query, now_ns)
+        self.outlook.added(query)
+        self.heads.extend(self.units.units[len(self.heads) :])  # of one box each
+
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         super().on_completion(plan, worker, cost_ns, now_ns)
         self.outlook.learn(plan)

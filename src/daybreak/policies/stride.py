@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
 from daybreak.policies.ready import ReadyQueries
+from daybreak.policies.tables import put
 from daybreak.policies.trains import TrainParams, oldest_ns
 
 
@@ -48,20 +49,31 @@ class Stride(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self.units = ReadyQueries(view)
-        limit = self.params.train or None
-        self._plans = [
-            Plan(tuple(Step(b, limit) for b in boxes), superbox=True) for boxes in self.units.units
-        ]
+        queries = range(len(view.network.queries))
+        self._plans = [self._plan(q) for q in queries]
         self._pass = [0.0] * len(view.class_priority)
         self._now = 0.0
         self._priority = list(view.class_priority)
         #: How long the oldest tuple of each query may wait while others have work.
-        self._patience_ns = [
-            self.params.patience * (q.qos.deadline_ns or 0) if q.qos else 0.0
-            for q in view.network.queries
-        ]
+        self._patience_ns = [self._patience(q) for q in queries]
         #: Class and expected cost of the plan under way on each worker.
         self._out: dict[int, tuple[int, float]] = {}
+
+    def _plan(self, query: int) -> Plan:
+        limit = self.params.train or None
+        return Plan(tuple(Step(b, limit) for b in self.units.units[query]), superbox=True)
+
+    def _patience(self, query: int) -> float:
+        qos = self.view.network.queries[query].qos
+        return self.params.patience * (qos.deadline_ns or 0) if qos else 0.0
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.units.added(query)
+        put(self._plans, query, self._plan(query))
+        put(self._patience_ns, query, self._patience(query))
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self.units.removed(query)
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.units.arrived(box, count, now_ns)

@@ -40,6 +40,10 @@ class ReadyOrStuck(ReadyBoxes):
         super().boarded(box)
         self._stuck.discard(box)
 
+    def removed(self, query: int) -> None:
+        super().removed(query)
+        self._stuck.difference_update(self._view.network.query_boxes[query])
+
     def retry(self) -> None:
         """If nothing is ready, what is stuck may try again."""
         if not self.ready and self._stuck:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from daybreak.policies.base import Plan, View, Work
+from daybreak.policies.base import BasePolicy, Plan, View, Work
 from daybreak.policies.listed import ListParams
 from daybreak.policies.ready import ReadySuperboxes
 from daybreak.policies.round_robin import RoundRobin
@@ -53,6 +53,7 @@ class ApplicationAtATime(RoundRobin):
     summary = "application-at-a-time: a query's boxes run as one superbox (auto, mc, ml or mm)"
     granularity = "query"
     on_spark = False  # a query is one box there: nothing to traverse
+    on_query_added = BasePolicy.on_query_added  # hence no queries come either
     Params: ClassVar[type[Any]] = SuperboxParams
     list_size = 1
     params: SuperboxParams

@@ -18,6 +18,17 @@ class Tickets:
         self._leaf = 1 << max(0, holders - 1).bit_length()
         self._sums = [0.0] * (2 * self._leaf)
 
+    def added(self, holder: int) -> None:
+        """There is one more holder, or another one in this place; it has none so far."""
+        if holder == self._leaf:
+            # The tree as it is becomes the left half of one twice its size.
+            held = self._sums[self._leaf :]
+            self._leaf *= 2
+            self._sums = [0.0] * self._leaf + held + [0.0] * (self._leaf - len(held))
+            for node in reversed(range(1, self._leaf)):
+                self._sums[node] = self._sums[2 * node] + self._sums[2 * node + 1]
+        self.give(holder, 0.0)
+
     def __getitem__(self, holder: int) -> float:
         return self._sums[self._leaf + holder]
 

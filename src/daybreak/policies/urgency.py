@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import Plan, View
+from daybreak.policies.tables import put
 
 Ect = Literal["path", "literal"]
 
@@ -44,6 +45,14 @@ class Outlook:
         self._costs_ns = list(view.cost_ns)
         self._passes = list(view.selectivity)
         self._upstream: dict[int, tuple[int, ...]] = {}
+
+    def added(self, query: int) -> None:
+        """The view shows a query more, or another one in its place."""
+        view = self._view
+        for box in view.network.query_boxes[query]:
+            put(self._ahead, box, None)
+            put(self._costs_ns, box, view.cost_ns[box])
+            put(self._passes, box, view.selectivity[box])
 
     def latencies(self, box: int, now_ns: int) -> list[tuple[QoSGraph, float]]:
         """The graph of each output that the box serves, and eol(b) there."""

@@ -1,7 +1,8 @@
 """The loop that asks a policy and drives an executor. The same for virtual and for real time.
 
 An executor owns the clock, the queues' contents and the workers. It calls back ``arrived`` and
-``completed`` from within ``advance``, on the loop's own thread.
+``completed`` from within ``advance``, on the loop's own thread. A policy may wait for an instant
+(``Wait``): then ``advance`` returns at ``wake_ns`` at the latest, and the policy is asked again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import Protocol
 from daybreak.engine.express import Express
 from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
-from daybreak.policies.base import Change, Plan, Policy, Work
+from daybreak.policies.base import Change, Plan, Policy, Wait, Work
+
+#: Later than any event.
+NEVER = 2**62
+#: A policy that waits so often while nothing else can happen never runs what is pending.
+MOST_WAITS = 100_000
 
 
 class Executor(Protocol):
@@ -38,7 +44,8 @@ class Executor(Protocol):
     def advance(self, loop: Loop) -> bool:
         """Waits for the next event, reports what happened to the loop.
 
-        Returns False when nothing will ever happen again, or the run was told to stop.
+        While a worker is idle, ``loop.wake_ns`` is an event too. Returns False when nothing will
+        ever happen again, or the run was told to stop.
         """
 
 
@@ -51,6 +58,9 @@ class Loop:
         self.executor = executor
         self.work = Work()
         self.idle = list(range(state.workers))
+        #: When to ask the policy again if nothing happens before; what it answered last counts.
+        self.wake_ns = NEVER
+        self._waits = 0
         self._express = Express(state)
         #: Workers and riders whose present job was begun under an earlier policy.
         self._inherited: set[int] = set()
@@ -76,9 +86,11 @@ class Loop:
             self._dispatch_express()
         idle, work = self.idle, self.work
         while idle:
-            plan = self.policy.decide(self.executor.now_ns, idle[-1])
-            if not isinstance(plan, Plan):  # None
+            now_ns = self.executor.now_ns
+            plan = self.policy.decide(now_ns, idle[-1])
+            if not isinstance(plan, Plan):
                 work.clear()
+                self.wake_ns = NEVER if plan is None else self._instant(plan, now_ns)
                 return
             if self._marks and not self._mark(plan):
                 # Overtaken: its boxes ride along with another's job, or have done so.
@@ -88,6 +100,26 @@ class Loop:
                 self.policy.on_boarding(rider, self.executor.now_ns)
             if work.invocations:
                 work.clear()
+
+    def _instant(self, wait: Wait, now_ns: int) -> int:
+        if wait.until_ns <= now_ns:
+            # Asked again at once it would answer the same, and again.
+            raise EngineBug(
+                f"{self.policy.name} waits until {wait.until_ns}, which is not after now ({now_ns})"
+            )
+        return wait.until_ns
+
+    def alone_until_wake(self) -> bool:
+        """Called by an executor in virtual time that has nothing else to come before or after.
+
+        Returns False if no tuples are left that the policy could run then.
+        """
+        if not any(self.state.pending):
+            return False
+        self._waits += 1
+        if self._waits > MOST_WAITS:
+            raise EngineBug(f"{self.policy.name} waits and never runs what is pending")
+        return True
 
     def _dispatch_express(self) -> None:
         """To the policy it is as if somebody had taken these queries along."""

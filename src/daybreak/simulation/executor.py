@@ -22,15 +22,13 @@ from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import Plan, Work
-from daybreak.runtime.loop import Loop
+from daybreak.runtime.loop import NEVER, Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.pipes import Pipes
 from daybreak.simulation.randomness import random_for
 
-#: Later than any event.
-NEVER = 2**62
 #: Spreads the luck of copies: successive multiples of it are evenly spread modulo 1.
 GOLDEN = 0.6180339887498949
 
@@ -134,10 +132,17 @@ class VirtualExecutor:
         ends, at = self._ends, self._at
         while True:
             now = min(ends)
-            if loop.idle and at[self._next] < now:
-                now = self.now_ns = at[self._next]
-                self._deliver(now, loop)
-                return True
+            if loop.idle:
+                arrival = at[self._next]
+                if loop.wake_ns < now and loop.wake_ns < arrival:
+                    if now == arrival == NEVER and not loop.alone_until_wake():
+                        return False
+                    self.now_ns = loop.wake_ns
+                    return True
+                if arrival < now:
+                    self.now_ns = arrival
+                    self._deliver(arrival, loop)
+                    return True
             if now == NEVER:
                 return False
             self.now_ns = now

@@ -27,9 +27,8 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.query_laws import QUERY_LAWS, Make
 from daybreak.simulation.simulate import simulate
-
-Make = Callable[[], BasePolicy]
 
 
 def busy_network(seed: int = 7, queries: int = 8, order: int = 0) -> Network:
@@ -189,6 +188,7 @@ LAWS: Sequence[Callable[[Make], None]] = (
     bears_any_clock,
     survives_changes,
     starves_nothing_if_it_says_so,
+    *QUERY_LAWS,
 )
 
 

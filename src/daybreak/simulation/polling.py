@@ -24,10 +24,10 @@ from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import BasePolicy, Change, Plan, Work
-from daybreak.runtime.loop import Loop
+from daybreak.runtime.loop import NEVER, Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.executor import GOLDEN, NEVER, charge_of, passing
+from daybreak.simulation.executor import GOLDEN, charge_of, passing
 from daybreak.simulation.queues import Queues, Train
 from daybreak.simulation.randomness import generator_for, random_for
 from daybreak.simulation.simulate import collector_paused
@@ -134,6 +134,9 @@ class PollingExecutor:
         ends, at = self._ends, self._at
         while True:
             now = min(ends)
+            if loop.wake_ns < now and loop.idle and self._wakes(loop, now):
+                alone = now == at[self._next] == NEVER and not self._events
+                return not alone or loop.alone_until_wake()
             if self._events and self._events[0].at_ns <= now:
                 self._apply(self._events.pop(0), loop)
                 return True
@@ -158,6 +161,18 @@ class PollingExecutor:
             ends[worker] = NEVER
             loop.completed(job.plan, worker, job.spent_ns, now)
             return not (at[self._next] == NEVER and self._drained())
+
+    def _wakes(self, loop: Loop, ends_ns: int) -> bool:
+        """Goes to the instant a policy waits for, unless something happens before."""
+        wake, arrival = loop.wake_ns, self._at[self._next]
+        if self._events and self._events[0].at_ns <= wake:
+            return False
+        if arrival <= wake and (ends_ns == NEVER or self._listens(loop)):
+            return False
+        self.now_ns = wake
+        if arrival <= wake:
+            self._deliver(wake, loop)
+        return True
 
     def _listens(self, loop: Loop) -> bool:
         return getattr(loop.arrived, "__func__", None) is not BasePolicy.on_arrival

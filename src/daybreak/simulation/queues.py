@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from math import ceil
 
 from daybreak.engine.state import SystemState
-from daybreak.simulation.executor import NEVER
+from daybreak.runtime.loop import NEVER
 
 Train = tuple[list[int], list[float]]
 
