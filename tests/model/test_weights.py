@@ -9,10 +9,10 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.model.weights import weights_by_subscribers
 from daybreak.policies.base import Change
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.loop import Loop
 from daybreak.simulation.simulate import NO_OVERHEADS
 
 

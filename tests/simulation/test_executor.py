@@ -12,11 +12,11 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, Overheads, Query, Stream, chain
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.laws import assert_same, busy_network
+from daybreak.simulation.loop import Loop
 from daybreak.simulation.simulate import simulate
 
 

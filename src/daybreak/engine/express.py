@@ -34,8 +34,6 @@ class Express:
     def __init__(self, state: SystemState) -> None:
         self._state = state
         self.idle = list(range(state.workers, state.threads))
-        #: The boxes that express workers were given.
-        self.boxes: set[int] = set()
 
     def next(self) -> Plan | None:
         """The free query of the highest class that waits longest; None if there is none."""

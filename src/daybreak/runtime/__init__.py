@@ -1,1 +1,1 @@
-"""The loop that asks a policy and drives an executor; state, monitor and run reports."""
+"""Monitor, series, record and run reports."""

@@ -22,9 +22,9 @@ from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import Plan, Work
-from daybreak.runtime.loop import NEVER, Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
+from daybreak.simulation.loop import NEVER, Loop
 from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.pipes import Pipes
 from daybreak.simulation.randomness import random_for
@@ -60,8 +60,6 @@ class _Job:
 
 class VirtualExecutor:
     """Runs plans against drawn arrivals; see the module for the rules."""
-
-    riding: frozenset[int] = frozenset()
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class VirtualExecutor:
         self._simple = [self._next_box(b) for b in range(len(network.boxes))]
         self.offered = OfferedWork(state, schedule)
 
-    def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
+    def start(self, worker: int, plan: Plan, work: Work) -> None:
         job = self._jobs[worker]
         job.plan, job.step, job.spent_ns, job.through = plan, -1, 0, False
         superbox_ns = self._overheads.superbox_ns if plan.superbox else 0
@@ -126,7 +124,6 @@ class VirtualExecutor:
             self._ends[worker] = ready
         elif not self._begin(worker, ready):
             raise EngineBug(f"a plan had nothing to do: {plan}")
-        return ()  # nobody rides along in virtual time
 
     def advance(self, loop: Loop) -> bool:
         ends, at = self._ends, self._at

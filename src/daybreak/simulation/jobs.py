@@ -96,15 +96,27 @@ class Queries:
     costs: Callable[[Hashable], Costs]
     #: Of each query, the places of the tuples that give a row in the order of its arrivals.
     passing: Sequence[NDArray[np.int64]]
+    #: What its jobs are like, and how far apart its windows close; guessed where it is not known.
+    job_kinds: Sequence[Kind | None] = ()
+    slides_ns: Sequence[int] = ()
 
     def facts(self, network: Network) -> list[QueryFacts]:
         """What the engine has to know of them."""
-        found: list[QueryFacts] = []
-        for box, kin in zip(network.boxes, self.kin, strict=True):
-            windows = self.windows[len(found)]
-            kind: Kind = "window" if windows else "job" if kin is None else "filter"
-            found.append(QueryFacts(box.name, box.inputs, kind, kin, spared=windows))
-        return found
+        return [
+            QueryFacts(
+                box.name, box.inputs, self._job_kind(q), self.kin[q],
+                slide_ns=self.slides_ns[q] if self.slides_ns else 0, spared=self.windows[q],
+            )
+            for q, box in enumerate(network.boxes)
+        ]  # fmt: skip
+
+    def _job_kind(self, query: int) -> Kind:
+        known = self.job_kinds[query] if self.job_kinds else None
+        if known is not None:
+            return known
+        if self.windows[query]:
+            return "window"
+        return "job" if self.kin[query] is None else "filter"
 
     def inboxes(self) -> list[Inbox]:
         """Empty ones; what closed together is taken together."""

@@ -22,11 +22,11 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.model.overheads import OVERHEADS
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, View, Work
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.loop import Loop
 from daybreak.simulation.query_laws import QUERY_LAWS, Make
 from daybreak.simulation.simulate import simulate
 

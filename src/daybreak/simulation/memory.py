@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from daybreak.runtime.loop import Loop
 from daybreak.simulation.executor import VirtualExecutor, _Job
+from daybreak.simulation.loop import Loop
 
 
 class WeighingExecutor(VirtualExecutor):

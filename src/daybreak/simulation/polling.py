@@ -24,10 +24,10 @@ from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.policies.base import BasePolicy, Change, Plan, Work
-from daybreak.runtime.loop import NEVER, Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.executor import GOLDEN, charge_of, passing
+from daybreak.simulation.loop import NEVER, Loop
 from daybreak.simulation.queues import Queues, Train
 from daybreak.simulation.randomness import generator_for, random_for
 from daybreak.simulation.simulate import collector_paused
@@ -78,8 +78,6 @@ class _Job:
 class PollingExecutor:
     """Runs plans against tuples that are handed over; see the module for the rules."""
 
-    riding: frozenset[int] = frozenset()
-
     def __init__(
         self,
         state: SystemState,
@@ -117,7 +115,7 @@ class PollingExecutor:
         self._learns = [p != 1.0 or b in changing for b, p in enumerate(self._passes)]
         self._queues = Queues(state, system.waits, system.holds)
 
-    def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
+    def start(self, worker: int, plan: Plan, work: Work) -> None:
         job, ready = self._jobs[worker], self.now_ns
         job.plan, job.step, job.spent_ns = plan, 0, 0
         self._monitor.decisions += 1
@@ -128,7 +126,6 @@ class PollingExecutor:
             ready = max(ready, self._scheduler_free_ns) + charge
             self._scheduler_free_ns = ready
         self._run_piece(worker, job, ready)
-        return ()
 
     def advance(self, loop: Loop) -> bool:
         ends, at = self._ends, self._at

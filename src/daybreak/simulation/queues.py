@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from math import ceil
 
 from daybreak.engine.state import SystemState
-from daybreak.runtime.loop import NEVER
+from daybreak.simulation.loop import NEVER
 
 Train = tuple[list[int], list[float]]
 

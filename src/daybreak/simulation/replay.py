@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.inbox import Waiting
+from daybreak.engine.lifecycle import SHED
 from daybreak.engine.state import JobState
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.shedding import SheddingParams
@@ -88,6 +89,8 @@ class Replay:
                 kinds=kinds,
                 costs=costs.of.__getitem__,
                 passing=_passing(record, deliveries, from_ns),
+                job_kinds=[about.get("job_kinds", {}).get(n) for n in report.queries],
+                slides_ns=[about.get("slides_ns", {}).get(n, 0) for n in report.queries],
             ),
             deliveries=deliveries,
             from_ns=from_ns,
@@ -141,7 +144,10 @@ class Replay:
         )  # fmt: skip
         with collector_paused():
             driver.run()
-        kept = ("pipeline", "reads", "kin", "windows", "express", "rider_bound_s", "changes")
+        kept = (
+            "pipeline", "reads", "kin", "windows", "job_kinds", "slides_ns", "express",
+            "rider_bound_s", "shedding", "changes",
+        )  # fmt: skip
         manifest = {
             "daybreak": __version__,
             "world": "replay",
@@ -308,8 +314,9 @@ def _caveats(record: Record, windows: list[bool], from_ns: int) -> Iterator[str]
         )
     if about.get("failures"):
         yield f"queries that failed cost nothing here: {', '.join(sorted(about['failures']))}"
-    if about.get("lost"):
-        yield f"rows that were given up are answered here: {', '.join(sorted(about['lost']))}"
+    skipped = sorted(name for name, lost in about.get("lost", {}).items() if lost.keys() - {SHED})
+    if skipped:  # what was shed is shed again
+        yield f"rows that were given up are answered here: {', '.join(skipped)}"
     if any(windows):
         yield "windows close when they did, and only those that were answered are known"
     views = {s for r in about["reads"].values() for s in r if f"view {s}" in about["reads"]}

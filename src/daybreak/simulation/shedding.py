@@ -10,8 +10,8 @@ from typing import Any
 from daybreak.engine.shedding import Shedder
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
-from daybreak.runtime.loop import NEVER, Loop
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.loop import NEVER, Loop
 from daybreak.simulation.randomness import random_for
 
 

@@ -14,11 +14,11 @@ from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.loop import Loop
 from daybreak.simulation.memory import WeighingExecutor
 from daybreak.simulation.shedding import SheddingExecutor
 from daybreak.simulation.waiting import WaitingExecutor

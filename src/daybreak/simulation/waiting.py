@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from daybreak.runtime.loop import Loop
 from daybreak.simulation.executor import VirtualExecutor, _Job
+from daybreak.simulation.loop import Loop
 
 
 class WaitingExecutor(VirtualExecutor):

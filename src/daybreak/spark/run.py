@@ -576,6 +576,8 @@ class Run:
             "reads": {n: list(c.reads) for n, c in self.prepared.checked.items()},
             "kin": {n: c.kin for n, c in self.prepared.checked.items() if c.kin is not None},
             "windows": [n for n, c in self.prepared.checked.items() if c.windowing],
+            "job_kinds": {f.name: f.kind for f in self.driver.engine.queries.facts},
+            "slides_ns": {f.name: f.slide_ns for f in self.driver.engine.queries.facts},
             "express": self.state.express,
             "rider_bound_s": self.driver.engine.compositor.bound_ns / 1e9,
             "changes": self.changes,

@@ -13,10 +13,10 @@ from daybreak.model import Box, Network, Overheads, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.bucketing import Grid
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.loop import Loop
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.loop import Loop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,9 +148,9 @@ class _Noting(VirtualExecutor):
 
     calls: list[int]
 
-    def start(self, worker: int, plan: Plan, work: Work) -> tuple[int, ...]:
+    def start(self, worker: int, plan: Plan, work: Work) -> None:
         self.calls.extend(step.box for step in plan.steps)
-        return super().start(worker, plan, work)
+        super().start(worker, plan, work)
 
 
 def run_schedule(policy: str, params: dict[str, Any]) -> tuple[str, list[int]]:
