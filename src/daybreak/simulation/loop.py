@@ -93,9 +93,9 @@ class Loop:
         return wait.until_ns
 
     def alone_until_wake(self) -> bool:
-        """Called by an executor in virtual time that has nothing else to come before or after.
+        """Called by an executor in virtual time when the wake-up is the only event left.
 
-        Returns False if no tuples are left that the policy could run then.
+        Returns False if there are no tuples that the policy could run then.
         """
         if not any(self.state.pending):
             return False
