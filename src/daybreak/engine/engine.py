@@ -265,16 +265,10 @@ class Engine:
 
     def _add_query(self, event: ev.AddQuery) -> None:
         core, box = self._core, event.box
-        known = box < len(self.queries)
-        query = event.network.queries[box]
         self.state.adopt(event.network)
-        self.state.query_class[box] = event.network.class_of(box)
-        self.state.query_weight[box] = query.weight
-        self.state.subscribers.pop(box, None)
+        self.state.renew(box)
         self.queries.add(box, event.facts, event.inbox)
         core.compositor.adopt(box)
-        if known:
-            self.queries.own(box, Owner.IDLE)
         if core.policy.keeps_learning():
             core.policy.on_query_added(box, core.now_ns)
             core.arrived(box, self.state.pending[box])

@@ -156,9 +156,12 @@ class Lifecycle:
     def _dropped(self, command: Drop) -> None:
         core, box = self.core, command.box
         core.queries.status[box].state = "dropped"
-        self.hold(box)
         core.queries.forget(box)
         core.compositor.forget(box)
+        if core.queries.owner(box) is Owner.HELD:
+            core.give_back(
+                box
+            )  # it is free, and holds nothing: what policies expect of one that goes
         core.policy.on_query_removed(box, core.now_ns)
         core.emit(Finished(command.command))
 

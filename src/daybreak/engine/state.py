@@ -128,6 +128,15 @@ class JobState(SystemState):
         super().adopt(network)
         self._arrived += [0] * (len(network.boxes) - len(self._arrived))
 
+    def renew(self, query: int) -> None:
+        """Another query than before may have this index: it is as it was declared."""
+        box, declared = self.network.boxes[query], self.network.queries[query]
+        self.query_class[query] = self.network.class_of(query)
+        self.query_weight[query] = declared.weight
+        self.subscribers.pop(query, None)
+        self.cost_ns[query] = float(box.cost_ns)
+        self.selectivity[query] = box.selectivity
+
 
 #: Estimates remember about so many tuples.
 MEMORY_TUPLES = 1000
