@@ -20,7 +20,7 @@ from typing import NamedTuple
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy, Plan, Step, Wait, Work
-from daybreak.runtime.loop import NEVER
+from daybreak.simulation.loop import NEVER
 
 Make = Callable[[], BasePolicy]
 
