@@ -153,12 +153,13 @@ class Compositor:
 
     # Who runs together
 
-    def group(self, asked: int, limit: int) -> Ride:
-        """Who runs together, on how much."""
+    def group(self, asked: int, limit: int, *, sized: bool = False) -> Ride:
+        """Who runs together, on how much; ``sized``: whoever asks knows how long the job is."""
         key = self.key(asked)
         cell, costs = list(self._grouping.cells[key]), self._known(key, asked)
         members = [b for b in cell if b != asked]
-        limit = min(limit, self.trains.most(key))
+        if not sized:
+            limit = min(limit, self.trains.most(key))
         pending = self._state.pending  # what is parked shows nothing there
         mine = pending[asked]
         # Who is ahead has less waiting. Stop where the nearest one is, to go on together.
@@ -167,9 +168,10 @@ class Compositor:
         # Riders may add the bound, or as much again as the query costs by itself.
         allowed_ns = max(self.bound_ns, costs.solo_ns(take))
         riders = [b for b in members if pending[b] == mine and not self._state.running[b]]
-        riders = riders[: int(allowed_ns / max(costs.margin_ns(0), 1.0))]
+        if not sized:
+            riders = riders[: int(allowed_ns / max(costs.margin_ns(0), 1.0))]
         # A shorter train rather than fewer riders: who stays behind is a job of its own later.
-        if riders:
+        if riders and not sized:
             take = min(take, costs.tuples_within(allowed_ns / len(riders)))
         return Ride([asked, *riders], cell, take)
 

@@ -70,7 +70,10 @@ class Orders:
         core = self._core
         for step in plan.steps:
             core.queries.own(step.box, owner)
-        groups = tuple(self._group(step) for step in plan.steps if core.state.pending[step.box])
+        sized = core.policy.sizes_trains and owner is Owner.PLANNED
+        groups = tuple(
+            self._group(step, sized) for step in plan.steps if core.state.pending[step.box]
+        )
         self._numbered += 1
         order = Order(
             self._numbered, worker, plan, groups, owner is Owner.EXPRESS, core.epoch,
@@ -82,13 +85,13 @@ class Orders:
         for box in (*withdrawn, *(rider for group in groups for rider in group.boxes[1:])):
             core.policy.on_boarding(box, core.now_ns)
 
-    def _group(self, step: Step) -> Group:
+    def _group(self, step: Step, sized: bool) -> Group:
         """Takes what the step says for its query, and the same for those that run along."""
         core, inboxes = self._core, self._core.queries.inboxes
         some = ceil(inboxes[step.box].tuples * step.fraction)
         limits = (some, step.limit, core.queries.status[step.box].limit)
         limit = min(n for n in limits if n is not None)
-        boxes, cell, tuples = core.compositor.group(step.box, max(1, limit))
+        boxes, cell, tuples = core.compositor.group(step.box, max(1, limit), sized=sized)
         taken = inboxes[step.box].take(tuples)
         riders = [b for b in boxes[1:] if self._joins(b, taken, tuples)]
         for b in (step.box, *riders):

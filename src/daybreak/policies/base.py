@@ -249,6 +249,9 @@ class BasePolicy(ABC):
     starves_nothing: ClassVar[bool] = False
     on_spark: ClassVar[bool] = True
     watches_results: ClassVar[bool] = False
+    #: Its steps say how long jobs are (``Step.limit``). Else the engine keeps them short, since a
+    #: job cannot be interrupted by a more important one.
+    sizes_trains: ClassVar[bool] = False
     #: Whether a query that receives nothing still changes what is decided about the others: as
     #: one more that a share is divided among, or that a mean is taken over.
     counts_idle_queries: ClassVar[bool] = False
