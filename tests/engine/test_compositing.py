@@ -118,6 +118,13 @@ def test_a_query_that_leaves_its_cell_starts_from_what_the_cell_knows() -> None:
         compositor.alone.clear()
 
 
+def test_a_cell_that_was_only_compiled_so_far_is_no_example_for_others() -> None:
+    compositor = compositor_of(state_of("aab"), ["k", "k", "k"])
+    for _ in range(2):
+        compositor.learn([0], [0, 1], 1000, 500_000_000)
+    assert compositor.costs_of(2).cost() == CostModel(PRIORS["filter"]).cost()
+
+
 def test_a_slow_machine_shows_in_cells_that_have_hardly_run() -> None:
     """A dozen cells with few jobs each, all ten times as slow as their kind is believed to be."""
     compositor = compositor_of(state_of("a" * 12), [None] * 12, ["window"] * 12)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from daybreak.engine.costs import LEAST_TRAIN, PRIORS, CostModel, Kind, pooled
+from daybreak.engine.costs import LEAST_TRAIN, PRIORS, SHOWN_JOBS, CostModel, Kind, pooled
 from daybreak.engine.state import SystemState
 from daybreak.policies.base import Cell
 
@@ -288,9 +288,9 @@ class Compositor:
             return None
         cls = None if box is None else self._state.query_class[box]
         models = [
-            (key[1] == cls, model.jobs, model)
+            (not isinstance(key, int) and key[1] == cls, model.jobs, model)
             for key, model in list(self._models.items())
-            if not isinstance(key, int) and key[0] == kin
+            if _kin(key) == kin and model.jobs >= SHOWN_JOBS
         ]
         return max(models, key=lambda one: one[:2])[2] if models else None
 

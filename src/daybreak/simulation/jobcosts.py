@@ -1,8 +1,9 @@
 """What a job costs, from the jobs that a run recorded.
 
 A job of a query on n tuples with r others riding along is modelled as ``fixed + scan x n +
-r x (margin + margin_each x n)``, the form the engine itself learns (``engine.compositing``), by
-least squares of the relative error with no figure below zero. Filters of one class over one
+r x (margin + margin_each x n)``, the form the engine itself learns (``engine.costs``), by least
+squares of the relative error with no figure below zero. Not by the engine's own estimator: that one
+follows jobs as they end and starts from a prior, while here the whole run is known. Filters of one class over one
 stream share the figures; any other query has its own. What the form does not explain comes again
 in its order: if the k-th recorded job took longer, the k-th one takes so much longer, whatever it
 works on (it was compiled, or something else ran), and if it took less, the k-th takes so many per
