@@ -37,8 +37,8 @@ LEAST_TRAIN = 500
 WARM_JOBS, WARM_WEIGHT = 2, 0.1
 #: How much a job counts after each further one.
 MEMORY = 0.97
-#: A cell's jobs that are kept, at most.
-KEPT_JOBS = 64
+#: A cell's jobs that are kept, at most, and what one counts at least (more than 200 jobs later).
+KEPT_JOBS, LEAST_AGE = 64, 1e-3
 #: The relative noise that is assumed at first, and for how many jobs that assumption counts.
 NOISE, NOISE_JOBS = 0.2, 2.0
 LEAST_NOISE, MOST_NOISE = 0.02, 1.0
@@ -73,7 +73,7 @@ PRIORS: Mapping[Kind, Prior] = {
 #: Nothing is free: jobs that are all alike may leave next to nothing for one of the figures.
 _LEAST_NS = (1.0, 1e3, 0.1)
 
-_ONES = np.eye(4)
+_IDENTITY = np.eye(4)
 
 
 class CostModel:
@@ -135,12 +135,15 @@ class CostModel:
         self._age[row] = 1.0 if self.jobs > WARM_JOBS else WARM_WEIGHT
 
     def _free_row(self) -> int:
-        """The next one, then that of the oldest job of the most common sort.
+        """The next one, then that of a job that is too old, or the oldest of the most common sort.
 
         Jobs of a rare length are kept longer: they are what tells the figures apart.
         """
         if self.jobs <= KEPT_JOBS:
             return self.jobs - 1
+        oldest = min(filter(None, self._alike.values()), key=lambda rows: self._age[rows[0]])
+        if self._age[oldest[0]] < LEAST_AGE:
+            return oldest.popleft()
         return max(self._alike.values(), key=len).popleft()
 
     def _fit(self) -> None:
@@ -158,7 +161,7 @@ class CostModel:
         # In units of the prior's widths, and of what is expected.
         design = seen * (widths / expected[:, None])
         weighted = design.T * weight
-        gram = weighted @ design + noise2 * _ONES
+        gram = weighted @ design + noise2 * _IDENTITY
         moment = weighted @ (self._beyond / expected)
         inverse = np.linalg.inv(gram)
         least = (self._least - self._means) / widths
