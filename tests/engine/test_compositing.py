@@ -118,6 +118,26 @@ def test_a_query_that_leaves_its_cell_starts_from_what_the_cell_knows() -> None:
         compositor.alone.clear()
 
 
+def test_a_cell_that_was_only_compiled_so_far_is_no_example_for_others() -> None:
+    compositor = compositor_of(state_of("aab"), ["k", "k", "k"])
+    for _ in range(2):
+        compositor.learn([0], [0, 1], 1000, 500_000_000)
+    assert compositor.costs_of(2).cost() == CostModel(PRIORS["filter"]).cost()
+
+
+def test_a_slow_machine_shows_in_cells_that_have_hardly_run() -> None:
+    """A dozen cells with few jobs each, all ten times as slow as their kind is believed to be."""
+    compositor = compositor_of(state_of("a" * 12), [None] * 12, ["window"] * 12)
+    for box in range(10):
+        for _ in range(6):
+            compositor.learn([box], [box], 10_000, 1_400_000_000)
+    compositor.learn([10], [10], 20_000, 1_700_000_000)
+    costs = [cell.cost for cell in compositor.cells()]
+    assert costs[11].of(10_000) == pytest.approx(1.4e9, rel=0.15), "has never run"
+    assert costs[10].of(10_000) == pytest.approx(1.4e9, rel=0.3), "has been compiled once"
+    assert costs[11].fixed_error_ns > PRIORS["window"].widths[0]
+
+
 def test_a_query_that_had_to_run_by_itself_teaches_the_cell_nothing() -> None:
     compositor = compositor_of(state_of("aa"), ["k", "k"])
     teach(compositor, 0, 30e6, 2e3)

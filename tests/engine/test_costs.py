@@ -75,6 +75,13 @@ def test_what_lengths_have_shown_is_not_forgotten_when_they_no_longer_differ() -
     assert model.cost().fixed_ns == pytest.approx(250e6, rel=0.15)
 
 
+def test_jobs_of_long_ago_are_forgotten_even_if_none_was_as_long_since() -> None:
+    model = taught("window", (100e6, 50e3, 0, 0), lambda i: 1_000 * 4 ** (i % 4), 40)
+    taught("window", (100e6, 5e3, 0, 0), lambda i: 1_000 * 2 ** (i % 2), 600, model=model)
+    assert model.expected_ns(64_000) == pytest.approx(420e6, rel=0.15)
+    assert model._age.min() > 1e-4
+
+
 @pytest.mark.parametrize("fixed_ns", [1e6, 9e6, 300e6, 2e9])
 @pytest.mark.parametrize("per_tuple_ns", [100.0, 5e3, 1e6])
 def test_costs_far_from_the_prior_are_learned(fixed_ns: float, per_tuple_ns: float) -> None:

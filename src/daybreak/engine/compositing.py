@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from daybreak.engine.costs import LEAST_TRAIN, PRIORS, CostModel, Kind, Prior, pooled
+from daybreak.engine.costs import LEAST_TRAIN, PRIORS, SHOWN_JOBS, CostModel, Kind, pooled
 from daybreak.engine.state import SystemState
 from daybreak.policies.base import Cell
 
@@ -31,8 +31,9 @@ JOB_BOUND_NS = 250_000_000
 FIRST_TRAIN = 8_000
 #: Standard errors within which a figure may well lie.
 SURE = 2.0
-#: What cells of a kind have shown is looked at again after so many jobs.
-POOL_JOBS = 50
+#: What cells of a kind have shown is looked at again after so many jobs, or as many as there are
+#: cells, and counts if it differs by more than a tenth.
+POOL_JOBS, POOL_CHANGE = 50, 0.1
 
 #: A cell keeps its key, and so what is known of it, while queries join and leave it: what its
 #: queries have in common, their class and which of several such cells; of a query that runs by
@@ -118,9 +119,11 @@ class Compositor:
         self._boxes: dict[int, str | None] = {}
         #: Of cells that have run.
         self._models: dict[CellKey, CostModel] = {}
-        #: What is expected of cells that have not, by kind, and as of which job.
-        self._newcomers: dict[Kind, tuple[int, CostModel]] = {}
-        self._jobs = 0
+        #: Of these, the ones that started from what a cell of their kin knew.
+        self._heirs: set[CellKey] = set()
+        #: What is expected of cells that have not run, by kind.
+        self._newcomers = {kind: CostModel(prior) for kind, prior in PRIORS.items()}
+        self._jobs_since_pooled = 0
         self._grouping = _Grouping({}, {}, [])
         #: Queries that have come and gone, and what the grouping was made from.
         self._changes = 0
@@ -149,6 +152,7 @@ class Compositor:
             gone += [key for key in self._models if _kin(key) == kin]
         for key in gone:
             del self._models[key]
+            self._heirs.discard(key)
             self.trains.forget(key)
 
     # Who runs together
@@ -228,35 +232,57 @@ class Compositor:
         """
         asked = boxes[0]
         if asked not in self._boxes:  # it has gone meanwhile
-            return self._newcomer("job").shares(len(boxes), tuples, cost_ns)
+            return self._newcomers["job"].shares(len(boxes), tuples, cost_ns)
         key = self.key(asked)
         if cell == [asked] and len(self._grouping.cells[key]) > 1:
             key = asked  # it ran by itself, which is not what the cell's jobs cost
         if key not in self._models:
-            like = self._like(self._boxes[asked], asked)
-            prior = self._pooled(self._kind_of(asked)) if like is None else like.as_prior()
-            self._models[key] = CostModel(prior)
+            self._models[key] = self._new_model(key, asked)
         model = self._models[key]
         model.learn(len(boxes), tuples, cost_ns)
-        self._jobs += 1
+        self._pool()
         self.trains.learn(key, model, len(boxes), tuples, cost_ns)
         return model.shares(len(boxes), tuples, cost_ns)
+
+    def _new_model(self, key: CellKey, box: int) -> CostModel:
+        like = self._like(self._boxes[box], box)
+        if like is None:
+            return CostModel(self._newcomers[self._kind_of(box)].prior)
+        self._heirs.add(key)
+        return CostModel(like.as_prior())
+
+    def _pool(self) -> None:
+        """Now and then lets cells know what all others of their kind have shown."""
+        self._jobs_since_pooled += 1
+        if self._jobs_since_pooled < max(POOL_JOBS, len(self._models)):
+            return
+        self._jobs_since_pooled = 0
+        for kind, prior in PRIORS.items():
+            models = {k: m for k, m in self._models.items() if m.prior.kind == kind}
+            now, before = pooled(prior, models.values()), self._newcomers[kind].prior
+            both = zip(now.means, before.means, strict=True)
+            if all(abs(x - was) <= POOL_CHANGE * was for x, was in both):
+                continue
+            self._newcomers[kind] = CostModel(now)
+            for key, model in models.items():
+                if key not in self._heirs:
+                    model.rebase(now)
 
     def costs_of(self, box: int) -> CostModel:
         """What is known of jobs such as this box's."""
         self._regroup()
         key = self._grouping.keys.get(box)
-        return self._newcomer("job") if key is None else self._known(key, box)
+        return self._newcomers["job"] if key is None else self._known(key, box)
 
     def costs(self, kin: str | None, kind: Kind = "job") -> CostModel:
         """The same of a query that is not there yet; ``kin`` is None if it is to run alone."""
-        return self._like(kin) or self._newcomer(kind)
+        return self._like(kin) or self._newcomers[kind]
 
     def _known(self, key: CellKey, box: int) -> CostModel:
         """What is known of a box's cell; before its first job, what is known of its like."""
         if key in self._models:
             return self._models[key]
-        return self._like(self._boxes[box], box) or self._newcomer(self._kind_of(box))
+        return self._like(self._boxes[box], box) or self._newcomers[self._kind_of(box)]
 
     def _like(self, kin: str | None, box: int | None = None) -> CostModel | None:
         """Of the cells of the same kin, the one that is known best; of the box's class if any."""
@@ -264,23 +290,11 @@ class Compositor:
             return None
         cls = None if box is None else self._state.query_class[box]
         models = [
-            (key[1] == cls, model.jobs, model)
+            (not isinstance(key, int) and key[1] == cls, model.jobs, model)
             for key, model in list(self._models.items())
-            if not isinstance(key, int) and key[0] == kin
+            if _kin(key) == kin and model.jobs >= SHOWN_JOBS
         ]
         return max(models, key=lambda one: one[:2])[2] if models else None
-
-    def _newcomer(self, kind: Kind) -> CostModel:
-        """What is expected of a cell of this kind that has not run, nor any like it."""
-        asof, model = self._newcomers.get(kind, (0, None))
-        if model is None or self._jobs - asof >= POOL_JOBS:
-            model = CostModel(self._pooled(kind))
-            self._newcomers[kind] = self._jobs, model
-        return model
-
-    def _pooled(self, kind: Kind) -> Prior:
-        models = [model for model in list(self._models.values()) if model.prior.kind == kind]
-        return pooled(PRIORS[kind], models)
 
 
 class _Grouping(NamedTuple):

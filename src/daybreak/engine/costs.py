@@ -37,11 +37,11 @@ LEAST_TRAIN = 500
 WARM_JOBS, WARM_WEIGHT = 2, 0.1
 #: How much a job counts after each further one.
 MEMORY = 0.97
-#: A cell's jobs that are kept, at most.
-KEPT_JOBS = 64
+#: A cell's jobs that are kept, at most, and what one counts at least (more than 200 jobs later).
+KEPT_JOBS, LEAST_AGE = 64, 1e-3
 #: The relative noise that is assumed at first, and for how many jobs that assumption counts.
 NOISE, NOISE_JOBS = 0.2, 2.0
-LEAST_NOISE, MOST_NOISE = 0.02, 0.5
+LEAST_NOISE, MOST_NOISE = 0.02, 1.0
 #: Jobs within this factor of what is expected count in full. A slower one counts less (it was
 #: compiled, or something else ran), a faster one more, up to a bound: few things make a job faster.
 LIKELY, MOST_WEIGHT = 1.6, 4.0
@@ -51,7 +51,7 @@ YOUNG_JOBS, YOUNG_PASSES = 12, 3
 #: Fewer tuples than this explain little, whatever they cost.
 GIVE_FIXED, GIVE_PER_TUPLE, FEW_TUPLES = 0.5, 3.0, 200.0
 #: Jobs after which a cell counts among those that show what its kind costs.
-SHOWN_JOBS = 8
+SHOWN_JOBS = WARM_JOBS + 1
 
 
 class Prior(NamedTuple):
@@ -71,23 +71,18 @@ PRIORS: Mapping[Kind, Prior] = {
     "window": Prior("window", (110e6, 3e3, 3e6, 100.0), (60e6, 6e3, 5e6, 200.0), 25e6),
 }
 #: Nothing is free: jobs that are all alike may leave next to nothing for one of the figures.
-_LEAST_PER_TUPLE, _LEAST_PER_RIDER, _LEAST_PER_RIDER_TUPLE = 1.0, 1e3, 0.1
+_LEAST_NS = (1.0, 1e3, 0.1)
 
-_ONES = np.eye(4)
+_IDENTITY = np.eye(4)
 
 
 class CostModel:
     """What the jobs of one cell cost."""
 
     def __init__(self, prior: Prior) -> None:
-        self.prior = prior
         #: Jobs it has learned from.
         self.jobs = 0
-        self._means = np.array(prior.means)
-        self._widths = np.array(prior.widths)
-        self._least = np.array(
-            [prior.floor_ns, _LEAST_PER_TUPLE, _LEAST_PER_RIDER, _LEAST_PER_RIDER_TUPLE]
-        )
+        self._believe(prior)
         self._figures = np.maximum(self._means, self._least)
         self._covariance = np.diag(self._widths**2)
         self._cached: JobCost | None = None
@@ -101,6 +96,21 @@ class CostModel:
         self._beyond = np.zeros(KEPT_JOBS)
         self._excess = np.zeros(KEPT_JOBS)
         self._age = np.zeros(KEPT_JOBS)
+
+    def _believe(self, prior: Prior) -> None:
+        self.prior = prior
+        self._means = np.array(prior.means)
+        self._widths = np.array(prior.widths)
+        self._least = np.array([prior.floor_ns, *_LEAST_NS])
+
+    def rebase(self, prior: Prior) -> None:
+        """Another prior, such as the same after other cells have shown more; the jobs stay."""
+        self._believe(prior)
+        self._beyond = self._cost - self._seen @ self._means
+        spread_ns = np.sqrt(np.square(self._seen) @ np.square(self._widths))
+        self._excess = np.maximum(self._beyond - spread_ns, 0.0)
+        self._fit()
+        self._cached = None
 
     def learn(self, queries: int, tuples: int, cost_ns: int) -> None:
         """A job of so many queries on so many tuples each has ended."""
@@ -125,12 +135,15 @@ class CostModel:
         self._age[row] = 1.0 if self.jobs > WARM_JOBS else WARM_WEIGHT
 
     def _free_row(self) -> int:
-        """The next one, then that of the oldest job of the most common sort.
+        """The next one, then that of a job that is too old, or the oldest of the most common sort.
 
         Jobs of a rare length are kept longer: they are what tells the figures apart.
         """
         if self.jobs <= KEPT_JOBS:
             return self.jobs - 1
+        oldest = min(filter(None, self._alike.values()), key=lambda rows: self._age[rows[0]])
+        if self._age[oldest[0]] < LEAST_AGE:
+            return oldest.popleft()
         return max(self._alike.values(), key=len).popleft()
 
     def _fit(self) -> None:
@@ -148,7 +161,7 @@ class CostModel:
         # In units of the prior's widths, and of what is expected.
         design = seen * (widths / expected[:, None])
         weighted = design.T * weight
-        gram = weighted @ design + noise2 * _ONES
+        gram = weighted @ design + noise2 * _IDENTITY
         moment = weighted @ (self._beyond / expected)
         inverse = np.linalg.inv(gram)
         least = (self._least - self._means) / widths
@@ -231,19 +244,35 @@ class CostModel:
         """For a cell that was part of this one, or whose queries do the same for another class."""
         return _moved(self.prior, tuple(self._figures.tolist()))
 
+    def shown(self, prior: Prior) -> tuple[float, float]:
+        """The fixed part and that per tuple, as far as its own jobs show them.
+
+        Where they cannot tell the two apart, they show how many times the prior a job costs.
+        """
+        cost = self.cost()
+        weight = self._age / self._cost
+        seen = weight @ self._seen
+        times = float(seen @ self._figures) / float(seen @ np.array(prior.means))
+        fixed_ns, per_tuple_ns, *_ = prior.means
+        fixed_known = cost.fixed_error_ns < cost.fixed_ns / 3
+        per_tuple_known = cost.per_tuple_error_ns < cost.per_tuple_ns / 3
+        return (
+            cost.fixed_ns if fixed_known else fixed_ns * times,
+            cost.per_tuple_ns if per_tuple_known else per_tuple_ns * times,
+        )
+
 
 def pooled(prior: Prior, models: Iterable[CostModel]) -> Prior:
-    """What a new cell can expect from what others of its kind have shown.
+    """What a cell can expect from what others of its kind have shown.
 
     Medians, in which the kind's own prior counts twice: a single cell, such as one slow function,
     does not change what the others' jobs are believed to cost.
     """
-    costs = [model.cost() for model in models if model.jobs >= SHOWN_JOBS]
-    fixed = [c.fixed_ns for c in costs if c.fixed_error_ns < c.fixed_ns / 2]
-    each = [c.per_tuple_ns for c in costs if c.per_tuple_error_ns < c.per_tuple_ns / 2]
-    _, _, per_rider, per_rider_tuple = prior.means
-    means = _middle(prior.means[0], fixed), _middle(prior.means[1], each)
-    return _moved(prior, (*means, per_rider, per_rider_tuple))
+    shown = [model.shown(prior) for model in models if model.jobs >= SHOWN_JOBS]
+    fixed_ns, per_tuple_ns, *riders = prior.means
+    fixed_ns = _middle(fixed_ns, [fixed for fixed, _ in shown])
+    per_tuple_ns = _middle(per_tuple_ns, [each for _, each in shown])
+    return _moved(prior, (fixed_ns, per_tuple_ns, riders[0], riders[1]))
 
 
 def _middle(prior: float, shown: list[float]) -> float:

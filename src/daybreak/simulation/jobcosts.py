@@ -1,12 +1,13 @@
 """What a job costs, from the jobs that a run recorded.
 
 A job of a query on n tuples with r others riding along is modelled as ``fixed + scan x n +
-r x (margin + margin_each x n)``, the form the engine itself learns (``engine.compositing``), by
-least squares of the relative error with no figure below zero. Filters of one class over one
-stream share the figures; any other query has its own. What the form does not explain comes again
-in its order: if the k-th recorded job took longer, the k-th one takes so much longer, whatever it
-works on (it was compiled, or something else ran), and if it took less, the k-th takes so many per
-cent less.
+r x (margin + margin_each x n)``, the form the engine itself learns (``engine.costs``), by least
+squares of the relative error with no figure below zero. The engine's own estimator would not do: it
+starts from a prior and follows jobs as they end, while here the whole run is known. Filters of one
+class over one stream share the figures; any other query has its own. What the form does not explain
+comes again in its order: if the k-th recorded job took longer, the k-th one takes so much longer,
+whatever it works on (it was compiled, or something else ran), and if it took less, the k-th takes
+so many per cent less.
 """
 
 from __future__ import annotations
