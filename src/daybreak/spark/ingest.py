@@ -21,7 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
+from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.deadletters import (
     MALFORMED,
@@ -89,7 +91,7 @@ class StreamSource:
         if self._query is None or self._stopping.is_set() or self._query.isActive:
             return None
         failure = self._query.exception()
-        return str(failure) if failure is not None else None
+        return without_secrets(str(failure)) if failure is not None else None
 
     def drain(self) -> None:
         """Waits until everything that is there has been read (for bounded input)."""
@@ -126,7 +128,7 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
     place = f"stream {spec.name!r}"
     if spec.format is None:
         raise ConfigError(place, "has no format", 'give one, such as format = "json"')
-    options = dict(spec.options)
+    options = resolved(spec.options, place)
     path = options.pop("path", None)
     if path is not None and "://" not in path:
         full = (folder / path).resolve()

@@ -20,7 +20,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
+from daybreak.model.environment import resolved
 from daybreak.model.errors import suggestion
 from daybreak.model.overlaps import STAGING
 from daybreak.model.specs import SinkSpec
@@ -339,7 +340,8 @@ def make_sink(
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
     """
-    make = _SinkMaker(query, spec, place or f"query {query!r}")
+    place = place or f"query {query!r}"
+    make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
     make.check()
     match spec.format:
         case "parquet" | "json" | "csv":

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from py4j.protocol import Py4JError
 
 from daybreak.model.limits import Limits
+from daybreak.model.secrets import without_secrets
 
 State = Literal["running", "paused", "retrying", "parked", "dropped"]
 
@@ -87,7 +88,7 @@ def said(failure: BaseException) -> str:
     with_class = [cause for cause in causes if _ERROR_CLASS.search(cause[1])]
     telling = [cause for cause in causes if cause[1].strip()]
     name, text = (with_class or telling or causes)[-1]
-    return f"{name}: {_one_line(text)}"
+    return without_secrets(f"{name}: {_one_line(text)}")
 
 
 def _java_causes(failure: BaseException) -> list[tuple[str, str]]:
