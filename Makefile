@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test java chromium check lock reproduce soak cluster-test clean
+.PHONY: help run test java chromium kafka check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -18,7 +18,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
 	$(BIN)/python examples/wildfire.py
 
-test: java chromium check  ## lint, types, layers, then every test
+test: java chromium kafka check  ## lint, types, layers, then every test
 	$(BIN)/pytest
 
 java:
@@ -26,6 +26,9 @@ java:
 
 chromium:
 	@tools/need-chromium.sh
+
+kafka: java $(VENV)/.ready
+	@$(BIN)/python tools/need_kafka.py
 
 check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 	$(BIN)/ruff format --check .
@@ -48,4 +51,4 @@ lock: $(VENV)/.ready  ## resolve requirements.lock anew from pyproject.toml
 	  --all-extras --group dev --output-file requirements.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .kafka .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -25,6 +25,7 @@ from daybreak.spark.books import Books
 from daybreak.spark.events import Arrived, Asked, Ended, Event, Hooks, Make
 from daybreak.spark.jobs import JobRunner, Ran, Runnable
 from daybreak.spark.segments import Segment
+from daybreak.spark.sinks import SinkUnavailable
 from daybreak.spark.standing import Standing, said
 from daybreak.spark.windows.inbox import Tick, WindowInbox
 from daybreak.spark.workers import Done, Group, JobTimeout, Order, Ticket, Workers
@@ -423,8 +424,8 @@ class SparkExecutor:
 
     def _failed(self, box: int, failure: Exception, taken: int) -> None:
         """A query that fails is tried again, then parked; what waits for it stays in the log."""
-        # Where our own log would not take it, it is no fault of the query's.
-        ours = isinstance(failure, sqlite3.Error)
+        # Where our own log would not take it, or its sink is down, it is no fault of the query's.
+        ours = isinstance(failure, sqlite3.Error | SinkUnavailable)
         standing, name = self.standings[box], self.queries[box].name
         standing.failed(said(failure), taken, self._limits, self.now_ns, ours=ours)
         event = "job-failed" if taken else "delivery-failed"

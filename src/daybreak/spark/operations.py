@@ -292,8 +292,9 @@ class Operations:
             [*others, spec], prepared.streams.values(), prepared.folder, run.rundir.root
         )
         sink = make_sink(
-            spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place
-        )
+            spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place,
+            columns=checked.schema.names,
+        )  # fmt: skip
         return Runnable(checked, sink)
 
     def _adopt(self, spec: QuerySpec, runnable: Runnable, start: Start) -> None:

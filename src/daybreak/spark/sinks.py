@@ -18,7 +18,7 @@ import io
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.environment import resolved
-from daybreak.model.errors import suggestion
+from daybreak.model.errors import DaybreakError, suggestion
 from daybreak.model.overlaps import STAGING
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.durable import (
@@ -203,6 +203,10 @@ def _read_staged(file: CommittedFile) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
+class SinkUnavailable(DaybreakError):
+    """What a sink writes to is out of reach for now: it is tried again for as long as it takes."""
+
+
 class SinkTimeout(Exception):
     """A sink's function did not return in time."""
 
@@ -321,6 +325,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "csv": ("header", "delimiter"),
     "console": ("rows",),
     "memory": (),
+    "kafka": ("topic", "key"),
     "python": (),
 }
 
@@ -334,11 +339,13 @@ def make_sink(
     place: str = "",
     callback: Callback | None = None,
     limit_s: float = 600.0,
+    columns: Sequence[str] = (),
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
+    ``columns``: those of the query, where they are known.
     """
     place = place or f"query {query!r}"
     make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
@@ -350,6 +357,11 @@ def make_sink(
             return ConsoleSink(query, staging, make.whole_number("rows", 20))
         case "memory":
             return MemorySink(query, staging)
+        case "kafka":
+            from daybreak.spark.kafka.sink import kafka_writer
+
+            write = kafka_writer(make.spec.options, place, columns)
+            return CallbackSink(query, staging, write, limit_s)
         case _:
             if callback is None:
                 raise make.error("a python sink has no function", "give it through the API")
@@ -375,6 +387,8 @@ class _SinkMaker:
                 f"unknown format {self.spec.format!r}", suggestion(self.spec.format, _OPTIONS)
             )
         for option in self.spec.options:
+            if self.spec.format == "kafka" and option.startswith("kafka."):
+                continue  # Kafka's own
             if option not in known:
                 raise self.error(
                     f"unknown option {option!r} of {self.spec.format}",

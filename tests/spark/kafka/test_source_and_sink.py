@@ -1,0 +1,151 @@
+"""A topic in, topics and files out, with a real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from examples.kafka.broker import Broker
+from pyspark.sql import SparkSession
+from tests.spark.kafka.topics import create, ends, read, write
+
+from daybreak.model.errors import ConfigError
+from daybreak.spark.app import App
+from daybreak.spark.kafka.cluster import jvm
+from daybreak.spark.kafka.producer import Producer, Record, send_one_by_one, sender_of
+from daybreak.spark.kafka.sink import records
+
+pytestmark = pytest.mark.spark
+
+ROWS = 500
+SCHEMA = "id INT, station STRING, temperature DOUBLE, _partition INT, _offset BIGINT"
+
+
+def application(spark: SparkSession, servers: str, folder: Path, topic: str, **options: str) -> App:
+    app = App(spark, folder=folder, name="kafka")
+    app.query_class("high", 10)
+    app.query_class("low", 1)
+    app.stream(
+        "readings",
+        format="kafka",
+        schema=SCHEMA,
+        options={
+            "kafka.bootstrap.servers": servers,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            **options,
+        },
+    )
+    return app
+
+
+def kafka(servers: str, topic: str, **options: str) -> dict[str, object]:
+    return {
+        "format": "kafka",
+        "options": {"kafka.bootstrap.servers": servers, "topic": topic, **options},
+    }
+
+
+def test_rows_of_a_topic_reach_topics_and_files(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    servers = broker.servers
+    create(spark, servers, "in", "hot", "all")
+    rows = [{"id": n, "station": f"s{n % 7}", "temperature": n / 10} for n in range(ROWS)]
+    broken = ['{"id": "x"', '{"id": "seven"}', None]
+    write(spark, servers, "in", [*map(json.dumps, rows), *broken])
+    app = application(spark, servers, tmp_path, "in", maxOffsetsPerTrigger="200")
+    app.query(
+        "hot",
+        sql="SELECT id, station FROM readings WHERE temperature > 20",
+        cls="high",
+        sink=kafka(servers, "hot", key="station"),
+    )
+    app.query("all", sql="SELECT * FROM readings", cls="low", sink=kafka(servers, "all"))
+    app.query(
+        "files",
+        sql="SELECT id, _partition, _offset FROM readings",
+        cls="low",
+        sink={"format": "parquet", "path": "out"},
+    )
+    with app.run(run_dir=tmp_path / "run") as run:
+        run.drain(timeout_s=120)
+        segments = run.store.segments("readings")
+        dead = run.dead.count("readings")
+        run.kafka.poll()
+        lag = run.snapshot().offsets
+    assert dead == len(broken), "what does not fit the schema is kept aside"
+    assert max(segment.rows for segment in segments) <= 200, "rows per trigger are bounded"
+    hot = read(spark, servers, "hot")
+    assert sorted(r.value["id"] for r in hot) == list(range(201, ROWS))
+    assert {r.key for r in hot} == {f"s{n}" for n in range(7)}
+    stations = {(r.key, r.partition) for r in hot}
+    assert len(stations) == 7, "rows of one key are in one partition"
+    everything = read(spark, servers, "all")
+    assert [r.key for r in everything] == [
+        f"{job}/{query}/{row}" for query, job, row in (r.identity for r in everything)
+    ]
+    assert len({r.key for r in everything}) == ROWS
+    assert {k: v for k, v in everything[0].value.items() if not k.startswith("_")} in rows
+    files = pq.read_table(tmp_path / "out", partitioning=None)
+    assert sorted(files["id"].to_pylist()) == list(range(ROWS))
+    offsets = files.group_by("_partition").aggregate([("_offset", "max")])
+    assert set(offsets["_partition"].to_pylist()) == {0, 1}, "columns of the record can be read"
+    end = ends(servers, "in")
+    assert {(p.topic, p.partition): (p.read, p.end, p.lag) for p in lag} == {
+        ("in", p): (end[p], end[p], 0) for p in (0, 1)
+    }
+
+
+def test_without_a_schema_the_columns_are_kafkas(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    app = App(spark, folder=tmp_path)
+    create(spark, broker.servers, "raw")
+    options = {"kafka.bootstrap.servers": broker.servers, "subscribe": "raw"}
+    app.stream("raw", format="kafka", options=options)
+    app.query("texts", sql="SELECT CAST(value AS STRING) AS text, partition FROM raw")
+    assert app.check().checked["texts"].schema.names == ["text", "partition"]
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_records_are_sent_in_one_call_or_one_by_one(
+    spark: SparkSession, broker: Broker, *, one_by_one: bool
+) -> None:
+    topic = f"sent-{one_by_one}".lower()
+    create(spark, broker.servers, topic)
+    producer = Producer({"kafka.bootstrap.servers": broker.servers}, "here")
+    sent = [Record(b"k", '{"t": "grün"}'.encode()), Record(None, b'{"t": null}')]
+    producer.send(topic, sent, "fire", "job-1")
+    assert sender_of(jvm()) is not None, "Spark's compiler took our lines"
+    if one_by_one:
+        send_one_by_one(jvm(), producer._producer, topic, sent, "fire", "job-1")
+    found = read(spark, broker.servers, topic)
+    producer.close()
+    assert len(found) == (4 if one_by_one else 2)
+    assert {(r.key, r.value["t"], r.identity) for r in found} == {
+        ("k", "grün", ("fire", "job-1", "0")),
+        (None, None, ("fire", "job-1", "1")),
+    }
+
+
+def test_a_key_is_written_as_in_the_value() -> None:
+    table = pa.table({"n": [1, None], "flag": [True, False], "text": ["a/b", None]})
+    assert [r.key for r in records(table, "job/q", "n")] == [b"1", None]
+    assert [r.key for r in records(table, "job/q", "flag")] == [b"true", b"false"]
+    assert [r.key for r in records(table, "job/q", "text")] == [b"a/b", None]
+    assert [r.key for r in records(table, "job/q", None)] == [b"job/q/0", b"job/q/1"]
+
+
+def test_a_column_that_is_no_column_cannot_be_the_key(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    create(spark, broker.servers, "keyed")
+    app = application(spark, broker.servers, tmp_path, "keyed")
+    sink = kafka(broker.servers, "keyed", key="staton")
+    app.query("q", sql="SELECT station FROM readings", cls="low", sink=sink)
+    with pytest.raises(ConfigError, match="key 'staton' is not one of its columns; did you mean"):
+        app.run(run_dir=tmp_path / "run")
