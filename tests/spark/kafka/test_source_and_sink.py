@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from examples.kafka.broker import Broker
+from examples.kafka.topics import create, ends, read, write
 from pyspark.sql import SparkSession
-from tests.spark.kafka.topics import create, ends, read, write
 
 from daybreak.model.errors import ConfigError
 from daybreak.spark.app import App

@@ -1,4 +1,4 @@
-"""What the Kafka tests write to a broker and read from it, by means that Daybreak does not use."""
+"""Topics written and read by means that Daybreak itself does not use."""
 
 from __future__ import annotations
 
