@@ -437,7 +437,7 @@ def described(run: Run) -> list[dict[str, Any]]:
 
 def streams(run: Run) -> dict[str, dict[str, Any]]:
     """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
-    errors = run.sources.errors()
+    errors = {**run.sources.errors(), **run.kafka.troubles}
     found: dict[str, dict[str, Any]] = {}
     for name in run.prepared.streams:
         kept = run.store.segments(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from examples.kafka.broker import Broker
 from examples.kafka.topics import create, ends, read, write
 from pyspark.sql import SparkSession
 
+from daybreak.dashboard.metrics import exposition
 from daybreak.model.errors import ConfigError
+from daybreak.model.secrets import forget_all
 from daybreak.spark.app import App
 from daybreak.spark.kafka.cluster import jvm
 from daybreak.spark.kafka.producer import Producer, Record, send_one_by_one, sender_of
@@ -21,6 +24,7 @@ from daybreak.spark.kafka.sink import records
 pytestmark = pytest.mark.spark
 
 ROWS = 500
+PASSWORD = "correct-horse-battery"
 SCHEMA = "id INT, station STRING, temperature DOUBLE, _partition INT, _offset BIGINT"
 
 
@@ -49,20 +53,33 @@ def kafka(servers: str, topic: str, **options: str) -> dict[str, object]:
     }
 
 
+@pytest.fixture
+def jaas(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """Credentials that a broker without authentication does not ask for."""
+    monkeypatch.setenv("TESTS_PASSWORD", PASSWORD)
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    yield {"kafka.sasl.jaas.config": f'{login} username="u" password="${{TESTS_PASSWORD}}";'}
+    forget_all()
+
+
 def test_rows_of_a_topic_reach_topics_and_files(
-    spark: SparkSession, broker: Broker, tmp_path: Path
+    spark: SparkSession,
+    broker: Broker,
+    tmp_path: Path,
+    jaas: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     servers = broker.servers
     create(spark, servers, "in", "hot", "all")
     rows = [{"id": n, "station": f"s{n % 7}", "temperature": n / 10} for n in range(ROWS)]
     broken = ['{"id": "x"', '{"id": "seven"}', None]
     write(spark, servers, "in", [*map(json.dumps, rows), *broken])
-    app = application(spark, servers, tmp_path, "in", maxOffsetsPerTrigger="200")
+    app = application(spark, servers, tmp_path, "in", maxOffsetsPerTrigger="200", **jaas)
     app.query(
         "hot",
         sql="SELECT id, station FROM readings WHERE temperature > 20",
         cls="high",
-        sink=kafka(servers, "hot", key="station"),
+        sink=kafka(servers, "hot", key="station", **jaas),
     )
     app.query("all", sql="SELECT * FROM readings", cls="low", sink=kafka(servers, "all"))
     app.query(
@@ -76,7 +93,7 @@ def test_rows_of_a_topic_reach_topics_and_files(
         segments = run.store.segments("readings")
         dead = run.dead.count("readings")
         run.kafka.poll()
-        lag = run.snapshot().offsets
+        snapshot = run.snapshot()
     assert dead == len(broken), "what does not fit the schema is kept aside"
     assert max(segment.rows for segment in segments) <= 200, "rows per trigger are bounded"
     hot = read(spark, servers, "hot")
@@ -95,9 +112,15 @@ def test_rows_of_a_topic_reach_topics_and_files(
     offsets = files.group_by("_partition").aggregate([("_offset", "max")])
     assert set(offsets["_partition"].to_pylist()) == {0, 1}, "columns of the record can be read"
     end = ends(servers, "in")
-    assert {(p.topic, p.partition): (p.read, p.end, p.lag) for p in lag} == {
+    assert {(p.topic, p.partition): (p.read, p.end, p.lag) for p in snapshot.offsets} == {
         ("in", p): (end[p], end[p], 0) for p in (0, 1)
     }
+
+    texts = [caplog.text, json.dumps(snapshot.to_json()), exposition(snapshot).decode()]
+    assert all(PASSWORD not in text for text in texts)
+    kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(kept) > 10
+    assert [path for path in kept if PASSWORD.encode() in path.read_bytes()] == []
 
 
 def test_without_a_schema_the_columns_are_kafkas(

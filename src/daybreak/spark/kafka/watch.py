@@ -93,13 +93,13 @@ class KafkaWatch:
 
     def _note(self, stream: str, position: Position, why: str | None) -> None:
         """One event when a broker stops answering, and one when it answers again."""
-        key = f"kafka: stream {stream}"
-        if why is not None and key not in self.troubles:
+        if why is not None and stream not in self.troubles:
             text = (
                 f"no answer from {position.servers} ({why}); start the broker again. The stream "
                 "resumes where it was, nothing is lost"
             )
-            self.troubles[key] = text
+            self.troubles = {**self.troubles, stream: text}
             self._say("broker-lost", text, level=logging.WARNING, stream=stream)
-        elif why is None and self.troubles.pop(key, None) is not None:
+        elif why is None and stream in self.troubles:
+            self.troubles = {s: w for s, w in self.troubles.items() if s != stream}
             self._say("broker-back", f"{position.servers} answers again", stream=stream)
