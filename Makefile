@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test java chromium kafka check lock reproduce soak cluster-test clean
+.PHONY: help run run-kafka test java chromium kafka check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -17,6 +17,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
 	$(BIN)/python examples/wildfire.py
+
+run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends in a picture
+	$(BIN)/python examples/kafka/run.py
 
 test: java chromium kafka check  ## lint, types, layers, then every test
 	$(BIN)/pytest

@@ -19,6 +19,8 @@ class Read(NamedTuple):
     #: Query, job and row: the same if the record was written again.
     identity: tuple[str, ...]
     partition: int
+    #: When it was written, seconds since 1970.
+    written_s: float
 
 
 def create(spark: SparkSession, servers: str, *topics: str, partitions: int = 2) -> None:
@@ -51,6 +53,7 @@ def read(spark: SparkSession, servers: str, topic: str) -> list[Read]:
             json.loads(row.value),
             tuple(header.value.decode() for header in row.headers or ()),
             row.partition,
+            row.timestamp.timestamp(),
         )
         for row in rows
     ]
