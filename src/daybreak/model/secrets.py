@@ -16,7 +16,7 @@ HIDDEN = "***"
 #: Names of options, settings and variables whose values are secrets.
 _NAMED = re.compile(
     r"pass(word|wd|phrase)?(?![a-z])|pwd|secret|token|credential|jaas|"
-    r"(private|access|account|api|shared)[._-]?key|sas(?![l])(?![a-z])|keystore[._-]key",
+    r"(private|access|account|api|shared)[._-]?key|sas(?![a-z])|keystore[._-]key",
     re.IGNORECASE,
 )
 #: An attribute of a compound value, such as a JAAS login module's password="...".

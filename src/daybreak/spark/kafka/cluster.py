@@ -6,7 +6,8 @@ Asked through the clients' jar in the driver's JVM, which the Spark connector br
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -111,13 +112,24 @@ def properties(java: Any, options: Mapping[str, str]) -> Any:
     return made
 
 
-def check_topics(options: Mapping[str, str], wanted: Iterable[str] | None, place: str) -> None:
+#: The topics that clusters had lately, and when.
+_listed: dict[tuple[tuple[str, str], ...], tuple[float, set[str]]] = {}
+_FRESH_S = 5.0
+
+
+def check_topics(options: Mapping[str, str], wanted: Collection[str] | None, place: str) -> None:
     """``ConfigError`` unless a broker answers and has these topics. ``None``: any will do."""
     need_jars(place)
+    # Many sinks have one cluster: what was there a moment ago is not asked for again.
+    which = tuple(sorted(client_options(options).items()))
+    at_s, known = _listed.get(which, (0.0, set()))
+    if wanted is not None and time.monotonic() - at_s < _FRESH_S and known.issuperset(wanted):
+        return
     reach(options, place)
     cluster = Cluster(options)
     try:
         found = cluster.topics()
+        _listed[which] = (time.monotonic(), found)
     except Py4JError as error:
         raise ConfigError(
             place,

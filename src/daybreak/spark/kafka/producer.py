@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -38,6 +38,13 @@ _FIXED = {"key.serializer": _SERIALIZER, "value.serializer": _SERIALIZER}
 #: Headers of each record, by which a consumer recognises a repetition.
 QUERY, JOB, ROW = "daybreak-query", "daybreak-job", "daybreak-row"
 _PROBE_S = 1.0
+#: What crosses to the JVM in one call, roughly: the gateway copies it a few times.
+_MOST_BYTES = 2**22
+#: After these a producer refuses everything.
+_FATAL = (
+    "ProducerFencedException", "InvalidProducerEpochException", "OutOfOrderSequenceException",
+    "AuthenticationException", "AuthorizationException", "UnsupportedVersionException",
+)  # fmt: skip
 
 _SENDER = """
 import java.io.ByteArrayInputStream;
@@ -47,12 +54,13 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-public void send(Object producer, String topic, byte[] rows, String query, String job)
-        throws Exception {
+public void send(
+    Object producer, String topic, byte[] rows, String query, String job, int first
+) throws Exception {
     KafkaProducer to = (KafkaProducer) producer;
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(rows));
     ArrayList sent = new ArrayList();
-    for (int row = 0; in.available() > 0; row++) {
+    for (int row = first; in.available() > 0; row++) {
         ProducerRecord record = new ProducerRecord(topic, (Object) take(in), (Object) take(in));
         record.headers().add("daybreak-query", query.getBytes("UTF-8"));
         record.headers().add("daybreak-job", job.getBytes("UTF-8"));
@@ -104,14 +112,15 @@ class Producer:
             self._send(topic, records, query, job)
         except Py4JJavaError as error:
             self._failed = True
-            self.close()
-            if _passes(error):
+            if _is(error, "RetriableException"):
                 raise self._unavailable(topic, said(error)) from None
+            if _is(error, *_FATAL):
+                self.close()
             raise
         self._failed = False
 
     def close(self) -> None:
-        """What is under way is given up; a later ``send`` opens it again."""
+        """What is under way is given up, of all threads; a later ``send`` opens it again."""
         with self._guard:
             producer, self._producer = self._producer, None
         if producer is not None:
@@ -128,13 +137,25 @@ class Producer:
         if sender is None:
             send_one_by_one(java, producer, topic, records, query, job)
         else:
-            sender.send(producer, topic, packed(records), query, job)
+            for first, part in _parts(records):
+                sender.send(producer, topic, packed(part), query, job, first)
 
     def _unavailable(self, topic: str, why: str) -> SinkUnavailable:
         return SinkUnavailable(
             f"topic {topic!r} at {self._shown} takes no records ({why}); start the broker or "
             "create the topic again: results are kept and sent then"
         )
+
+
+def _parts(records: Sequence[Record]) -> Iterator[tuple[int, Sequence[Record]]]:
+    """Slices that cross to the JVM in one call, each with the number of its first record."""
+    first, size = 0, 0
+    for n, (key, value) in enumerate(records):
+        if size > _MOST_BYTES:
+            yield first, records[first:n]
+            first, size = n, 0
+        size += len(key or b"") + len(value)
+    yield first, records[first:]
 
 
 def packed(records: Sequence[Record]) -> bytes:
@@ -192,13 +213,13 @@ def _compiled(java: Any) -> Any:
     return constructor.newInstance(new_array(java.java.lang.Object, 0))
 
 
-def _passes(error: Py4JJavaError) -> bool:
-    """Whether Kafka itself takes the failure for one that trying again may mend."""
+def _is(error: Py4JJavaError, *kinds: str) -> bool:
+    """Whether the error or a cause of it is of one of these of Kafka's classes."""
     loader = jvm().java.lang.Thread.currentThread().getContextClassLoader()
-    retriable = loader.loadClass("org.apache.kafka.common.errors.RetriableException")
+    classes = [loader.loadClass(f"org.apache.kafka.common.errors.{kind}") for kind in kinds]
     cause: Any = error.java_exception
     while cause is not None:
-        if retriable.isInstance(cause):
+        if any(kind.isInstance(cause) for kind in classes):
             return True
         cause = cause.getCause()
     return False

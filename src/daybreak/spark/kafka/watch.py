@@ -22,6 +22,7 @@ from daybreak.spark.standing import said
 
 EVERY_S = 2.0
 _PROBE_S = 2.0
+_CLOSE_S = 3.0
 
 
 class KafkaWatch:
@@ -46,10 +47,10 @@ class KafkaWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Idempotent; does not wait for a broker that does not answer."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_CLOSE_S)
         for cluster in self._clusters.values():
             cluster.close()
         self._clusters.clear()
