@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test java chromium check lock reproduce soak cluster-test clean
+.PHONY: help run run-kafka test java chromium kafka check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -18,7 +18,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
 	$(BIN)/python examples/wildfire.py
 
-test: java chromium check  ## lint, types, layers, then every test
+run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends in a picture
+	$(BIN)/python examples/kafka/run.py
+
+test: java chromium kafka check  ## lint, types, layers, then every test
 	$(BIN)/pytest
 
 java:
@@ -26,6 +29,9 @@ java:
 
 chromium:
 	@tools/need-chromium.sh
+
+kafka: java $(VENV)/.ready
+	@$(BIN)/python tools/need_kafka.py
 
 check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 	$(BIN)/ruff format --check .
@@ -36,7 +42,7 @@ check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 reproduce: $(VENV)/.ready  ## every experiment of the source texts; rewrites docs/results
 	$(BIN)/daybreak reproduce --all --docs docs/results
 
-soak: java $(VENV)/.ready  ## 100 kills, a full disk, ten steady minutes
+soak: java kafka $(VENV)/.ready  ## 100 kills, 20 with Kafka, a full disk, ten steady minutes
 	$(BIN)/python benchmarks/soak.py
 
 cluster-test: java $(VENV)/.ready  ## a master and two workers here, one of them killed
@@ -48,4 +54,4 @@ lock: $(VENV)/.ready  ## resolve requirements.lock anew from pyproject.toml
 	  --all-extras --group dev --output-file requirements.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .kafka .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

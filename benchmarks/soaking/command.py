@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.soaking.disk import disk
 from benchmarks.soaking.fuzz import fuzz
+from benchmarks.soaking.kafka_kills import soak_kafka
 from benchmarks.soaking.kills import kills
 from benchmarks.soaking.present import publish, summary
 from benchmarks.soaking.steady import steady
@@ -34,8 +35,9 @@ def main() -> int:
         description="Kills, a full disk, a long run and nonsense; see the head of soak.py.",
         epilog="Example: python benchmarks/soak.py --only kills --kills 20 --seed 7",
     )
-    parser.add_argument("--only", choices=("kills", "disk", "steady", "fuzz"))
+    parser.add_argument("--only", choices=("kills", "kafka", "disk", "steady", "fuzz"))
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kafka-kills", type=int, default=20)
     parser.add_argument("--spells", type=int, default=40, help="how often the disk is filled")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the steady run")
     parser.add_argument("--queries", type=int, default=100, help="of the steady run")
@@ -47,6 +49,7 @@ def main() -> int:
     given = parser.parse_args()
     parts: dict[str, Part] = {
         "kills": lambda f: kills(given.kills, given.seed, f, say),
+        "kafka": lambda f: soak_kafka(given.kafka_kills, given.seed, f, say),
         "disk": lambda f: disk(given.spells, given.seed, f, say),
         "steady": lambda f: steady(given.minutes, given.queries, given.rate, f, say),
         "fuzz": lambda f: fuzz(given.tries, given.seed, f, say),

@@ -29,6 +29,8 @@ STAGES = {
     "write record": ("daybreak.runtime.parts", "Parts", "write"),
     "prune": ("daybreak.spark.commitlog", "CommitLog", "prune"),
 }
+#: Stages of an application with Kafka sinks; see kafka_kills.py.
+KAFKA_STAGES = {"send": ("daybreak.spark.kafka.producer", "Producer", "send")}
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
 #: Stages that come seldom in a life, and how often they are sure to.
@@ -65,7 +67,7 @@ def arm(stage: str, count: int, moment: str) -> None:
 
         sys.addaudithook(audit)
         return
-    module, cls, name = STAGES[stage]
+    module, cls, name = (STAGES | KAFKA_STAGES)[stage]
     holder: Any = import_module(module)
     if cls:
         holder = getattr(holder, cls)

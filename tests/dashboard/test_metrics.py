@@ -42,6 +42,10 @@ def test_the_figures_of_the_snapshot_are_there() -> None:
     assert values(found["daybreak_stream_dead_letters"], stream="readings") == [3.0]
     assert values(found["daybreak_stream_failing"]) == [0.0, 1.0]
     assert values(found["daybreak_log_bytes"]) == [3.0 * 2**30]
+    partition = {"stream": "readings", "topic": "weather", "partition": "0"}
+    assert values(found["daybreak_kafka_read_offset"], **partition) == [1_234_567.0]
+    assert values(found["daybreak_kafka_end_offset"]) == [1_254_567.0], "one does not answer"
+    assert values(found["daybreak_kafka_lag_records"], **partition) == [20_000.0]
     ended = families(replace(snapshot(), state="ended", log_max_bytes=None, started_s=None))
     assert values(ended["daybreak_running"]) == [0.0]
     assert "daybreak_log_limit_bytes" not in ended
@@ -72,7 +76,8 @@ def test_names_follow_the_conventions() -> None:
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter")
             assert sample.labels.keys() <= {
-                "class", "query", "stream", "state", "quantile", "version", "pipeline", "policy"
+                "class", "query", "stream", "state", "quantile", "version", "pipeline", "policy",
+                "topic", "partition",
             }  # fmt: skip
 
 

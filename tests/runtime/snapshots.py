@@ -6,6 +6,7 @@ from daybreak.runtime.snapshot import (
     ClassPoint,
     ClassRow,
     JobRow,
+    OffsetRow,
     Point,
     QueryRow,
     Snapshot,
@@ -43,6 +44,10 @@ def snapshot(queries: int = 4) -> Snapshot:
         ),
         changes=(), troubles={"prune": "OSError: [Errno 28] No space left on device"},
         log_bytes=3 * 2**30, log_max_bytes=8 * 2**30,
+        offsets=(
+            OffsetRow("readings", "weather", 0, 1_234_567, 1_254_567, 20_000),
+            OffsetRow("readings", "weather", 1, 90, None, None),
+        ),
     )  # fmt: skip
 
 

@@ -1,11 +1,13 @@
-"""One Spark session for all tests that need one."""
+"""One Spark session for all tests that need one, and one Kafka broker."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from examples.kafka.broker import REMEDY, Broker, can_start, connector_jars
 
 from daybreak.spark.session import local_session
 
@@ -15,6 +17,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session("daybreak tests", cores=2)
+    jars = {"spark.jars": ",".join(map(str, connector_jars()))} if connector_jars() else {}
+    session = local_session("daybreak tests", cores=2, extra_conf=jars)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real broker; skipped where its jars could not be fetched, and red where a build decides."""
+    if not can_start():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"Kafka's jars are missing; {REMEDY}")
+        pytest.skip(f"KAFKA IS NOT TESTED: its jars are missing; {REMEDY}")
+    with Broker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running

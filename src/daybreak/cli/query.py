@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from daybreak.cli.console import console, print_json
-from daybreak.cli.run import AsJson, DriverHost, Master, PipelineFile, open_app
+from daybreak.cli.run import AsJson, Conf, DriverHost, Master, Packages, PipelineFile, open_app
 from daybreak.model.pipeline import Pipeline
+from daybreak.model.sparkconf import settings_of_command
 from daybreak.report.text import table
 
 
@@ -20,7 +21,9 @@ def query(
         Path | None, typer.Option(help="The run's directory; left out: runs/NAME.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 50,
-    master: Master = "local[*]",
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     driver_host: DriverHost = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +35,8 @@ def query(
     Example: daybreak query pipeline.toml 'SELECT max(temperature) AS top FROM readings'
     """
     declared = Pipeline.read(pipeline)
-    app = open_app(declared, None, master, driver_host)
+    settings = settings_of_command(master, conf or (), packages or ())
+    app = open_app(declared, None, settings, driver_host)
     from daybreak.spark.adhoc import ad_hoc
     from daybreak.spark.texts import plain_rows
 

@@ -24,6 +24,7 @@ from daybreak.extras import need_pyspark
 from daybreak.model.errors import ConfigError, ConfigErrors, Findings
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.sparkconf import SparkSettings, settings_of_command
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.report.classes import treatment_table
 from daybreak.report.figures import can_draw
@@ -40,7 +41,21 @@ if TYPE_CHECKING:
     from daybreak.spark.run import Run
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
-Master = Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Spark master, such as local[2] or spark://host:7077; left out: as in the pipeline, "
+        "or local[*]."
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(help="A setting of Spark, KEY=VALUE, over the pipeline's; may be repeated."),
+]
+Packages = Annotated[
+    list[str] | None,
+    typer.Option(help="Packages for Spark to resolve, group:artifact:version, between commas."),
+]
 DriverHost = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +68,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def check(
     pipeline: PipelineFile,
     policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
-    master: Master = "local[*]",
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     driver_host: DriverHost = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,7 +79,8 @@ def check(
     Example: daybreak check pipeline.toml
     """
     try:
-        prepared = _checked(pipeline, policy, master, driver_host)
+        settings = settings_of_command(master, conf or (), packages or ())
+        prepared = _checked(pipeline, policy, settings, driver_host)
     except ConfigError as error:
         if not as_json:
             raise
@@ -90,11 +108,13 @@ def check(
     )
 
 
-def _checked(pipeline: Path, policy: str | None, master: str, driver_host: str | None) -> Prepared:
+def _checked(
+    pipeline: Path, policy: str | None, settings: SparkSettings, driver_host: str | None
+) -> Prepared:
     """Spark starts once, whatever is wrong: a user sees all findings together."""
     findings = Findings()
     declared = Pipeline.read(pipeline, findings)
-    prepared = open_app(declared, policy, master, driver_host, findings).check(policy, findings)
+    prepared = open_app(declared, policy, settings, driver_host, findings).check(policy, findings)
     prepared.sinks(_run_dir(declared))
     return prepared
 
@@ -127,7 +147,9 @@ def run(
         bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
     ] = False,
     dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
-    master: Master = "local[*]",
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     driver_host: DriverHost = None,
     shed: Annotated[
         bool | None, typer.Option("--shed/--no-shed", help="Drop tuples under overload.")
@@ -145,11 +167,12 @@ def run(
     Example: daybreak run pipeline.toml --policy stride --duration-s 60 --log-format json
     """
     declared = Pipeline.read(pipeline)
+    settings = settings_of_command(master, conf or (), packages or ())
     only_json = set_up(log_format, log_level)
     if dashboard:
         need_web(dashboard_address)
     with spark_as_events() if only_json else nullcontext():
-        app = open_app(declared, policy, master, driver_host)
+        app = open_app(declared, policy, settings, driver_host)
     if shed is not None:
         app.shedding = (declared.shedding or SheddingParams()) if shed else None
     folder = run_dir or _run_dir(declared)
@@ -237,11 +260,11 @@ def _draining(running: Run) -> Future[None]:
 def open_app(
     pipeline: Pipeline,
     policy: str | None,
-    master: str,
+    settings: SparkSettings,
     driver_host: str | None = None,
     findings: Findings | None = None,
 ) -> App:
-    """The application on a Spark of its own.
+    """The application on a Spark of its own; ``settings`` go before the pipeline's.
 
     What needs no Spark is refused before it starts, unless ``findings`` are gathered.
     """
@@ -251,7 +274,10 @@ def open_app(
     from daybreak.spark.app import App
     from daybreak.spark.session import open_session
 
-    spark = open_session(pipeline.name, master, driver_host=driver_host)
+    chosen = settings.over(pipeline.spark)
+    spark = open_session(
+        pipeline.name, chosen.master or "local[*]", driver_host=driver_host, settings=chosen
+    )
     return App.from_pipeline(pipeline, spark, findings)
 
 

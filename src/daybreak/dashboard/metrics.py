@@ -1,8 +1,8 @@
 """A snapshot of a run for Prometheus, in its text format.
 
 Names follow its conventions: base units, ``_total`` for what only grows, ``_ratio`` for shares.
-Labels are the class, the query or the stream and nothing else, so the number of series is known:
-about a dozen a class, fifteen a query, six a stream.
+Labels are the class, the query or the stream and little else, so the number of series is known:
+about a dozen a class, fifteen a query, six a stream. Partitions of Kafka topics have three each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from daybreak.runtime.snapshot import ClassRow, QueryRow, Snapshot, StreamRow
+from daybreak.runtime.snapshot import ClassRow, OffsetRow, QueryRow, Snapshot, StreamRow
 from daybreak.version import __version__
 
 #: What a response with the exposition is to be labelled.
@@ -39,6 +39,7 @@ class _Once(Collector):
         yield from _classes(self._snapshot.classes)
         yield from _queries(self._snapshot.queries)
         yield from _streams(self._snapshot.streams)
+        yield from _offsets(self._snapshot.offsets)
 
 
 def _run(s: Snapshot) -> Iterator[Metric]:
@@ -141,9 +142,26 @@ def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
     )
 
 
+def _offsets(rows: tuple[OffsetRow, ...]) -> Iterator[Metric]:
+    if not rows:
+        return
+    yield from _gauges(
+        "kafka",
+        [((o.stream, o.topic, str(o.partition)), o) for o in rows],
+        read_offset=("The first offset that is not in the log yet.", lambda o: o.read),
+        end_offset=("The offset that the next record will have.", lambda o: o.end),
+        lag_records=("Records that are there and not in the log yet.", lambda o: o.lag),
+    )
+
+
 #: Label values of each row, and the row.
 Rows = Sequence[tuple[tuple[str, ...], Any]]
-_LABELS = {"class": ["class"], "query": ["query", "class"], "stream": ["stream"]}
+_LABELS = {
+    "class": ["class"],
+    "query": ["query", "class"],
+    "stream": ["stream"],
+    "kafka": ["stream", "topic", "partition"],
+}
 
 
 def _gauges(subject: str, rows: Rows, /, **of: Any) -> Iterator[Metric]:

@@ -27,6 +27,7 @@ CHANGES_SHOWN = 200
 _HEAD = (
     "pipeline", "state", "policy", "parameters", "elapsed_s", "started_s", "workers", "decisions",
     "scheduling_s", "work_s", "commit_s", "total_s", "classes", "streams", "underway", "troubles",
+    "offsets",
 )  # fmt: skip
 FIELDS = {
     "queries": QueryRow._fields,

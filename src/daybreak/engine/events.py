@@ -20,7 +20,8 @@ class Failure(NamedTuple):
     """Why a job or a delivery did not end well."""
 
     error: str
-    #: The run's own disk refused: no fault of the query's, so it is tried without end.
+    #: The run's own disk refused, or a sink is down: no fault of the query's, so it is tried
+    #: without end.
     ours: bool = False
     #: The job took longer than ``job_timeout``.
     timeout: bool = False

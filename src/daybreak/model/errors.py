@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TypeVar
 
+from daybreak.model.secrets import without_secrets
+
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -25,10 +27,11 @@ class ConfigError(DaybreakError):
     """Something the user declared cannot be used as it stands."""
 
     def __init__(self, place: str, finding: str, remedy: str) -> None:
-        self.place = place
-        self.finding = finding
-        self.remedy = remedy
-        super().__init__(f"{place}: {finding}; {remedy}")
+        # Findings quote drivers and declarations, which hold credentials.
+        self.place = without_secrets(place)
+        self.finding = without_secrets(finding)
+        self.remedy = without_secrets(remedy)
+        super().__init__(f"{self.place}: {self.finding}; {self.remedy}")
 
 
 class NewerFormat(ConfigError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from daybreak.model.arrivals import Arrivals, Phase
+from daybreak.model.environment import filled
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import (
@@ -29,9 +30,10 @@ from daybreak.model.network import (
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.sparkconf import SparkSettings, spark_settings
 from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
 from daybreak.model.sqlnames import names_in
-from daybreak.model.tables import Document, Table, params_from
+from daybreak.model.tables import Document, Table, flat, params_from
 from daybreak.model.timezone import check_timezone
 
 DEFAULT_POLICY = "stride"
@@ -59,6 +61,8 @@ class Pipeline:
     max_window: str | None = None
     #: The time zone that local times are read and written in; left out: Spark's.
     timezone: str | None = None
+    #: What Spark is started with.
+    spark: SparkSettings = field(default_factory=SparkSettings)
     #: Folder that relative paths are relative to.
     folder: Path = Path()
 
@@ -76,6 +80,7 @@ class Pipeline:
     ) -> Pipeline:
         """Raises all that is wrong; with ``findings``, leaves it there and gives what is left."""
         found = Findings() if findings is None else findings
+        document = filled(document, found)
         root = document.table()
         stem = Path(document.name).stem
         name, policy, max_window, timezone = found.tried(
@@ -98,6 +103,7 @@ class Pipeline:
             views=tuple(declared.views),
             max_window=max_window,
             timezone=timezone,
+            spark=found.tried(lambda: _spark(root, folder), SparkSettings()),
             folder=folder,
         )
         with found.gathering():
@@ -207,6 +213,11 @@ def _shedding(root: Table) -> SheddingParams | None:
     return params_from(table, SheddingParams) if table is not None else None
 
 
+def _spark(root: Table, folder: Path) -> SparkSettings:
+    table = root.child("spark")
+    return SparkSettings() if table is None else spark_settings(table, folder)
+
+
 def _timezone(app: Table) -> str | None:
     name = app.get("timezone", str)
     if name is None:
@@ -290,7 +301,7 @@ def _class(table: Table, name: str) -> QueryClass:
 
 
 def _stream(name: str, table: Table) -> StreamSpec:
-    options = {k: _option(table, k, v) for k, v in (table.get("options", dict) or {}).items()}
+    options = _options(table)
     path = table.get("path", str)
     if path is not None:
         options["path"] = path
@@ -311,12 +322,9 @@ def _stream(name: str, table: Table) -> StreamSpec:
     return spec
 
 
-def _option(table: Table, key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise table.error(f"option {key} is {value!r}", "options are texts, numbers or flags", key)
+def _options(table: Table) -> dict[str, str]:
+    given = table.child("options")
+    return {} if given is None else flat(given, "option")
 
 
 def _arrivals(table: Table) -> Arrivals:
@@ -447,7 +455,7 @@ def _sink(table: Table) -> SinkSpec | None:
     sink = table.child("sink")
     if sink is None:
         return None
-    options = {k: _option(sink, k, v) for k, v in (sink.get("options", dict) or {}).items()}
+    options = _options(sink)
     spec = SinkSpec(
         format=sink.need("format", str, 'give a format, such as "parquet"'),
         path=sink.get("path", str),

@@ -147,6 +147,24 @@ def params_from(table: Table, kind: type[D]) -> D:
         raise table.error(error.finding, error.remedy) from error
 
 
+def flat(table: Table, what: str) -> dict[str, str]:
+    """Options as Spark takes them: texts by dotted keys, whether or not a key stands in quotes."""
+    found: dict[str, str] = {}
+    for key, value in table.data.items():
+        if isinstance(value, dict):
+            below = flat(Table(table.document, (*table.path, key), value), what)
+            found |= {f"{key}.{inner}": text for inner, text in below.items()}
+        elif isinstance(value, bool):
+            found[key] = str(value).lower()
+        elif isinstance(value, str | int | float):
+            found[key] = str(value)
+        else:
+            raise table.error(
+                f"{what} {key} is {_shown(value)}", f"{what}s are texts, numbers or flags", key
+            )
+    return found
+
+
 def _field(table: Table, key: str, hint: Any) -> Any:
     choices = [h for h in _alternatives(hint) if h is not NoneType]
     for choice in choices:

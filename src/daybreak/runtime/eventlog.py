@@ -17,6 +17,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from daybreak.model.secrets import without_secrets
+
 EVENTS_FILE = "events.jsonl"
 #: The file is renamed to ``events.jsonl.1`` beyond this, which replaces the one before.
 MAX_BYTES = 8 * 2**20
@@ -81,9 +83,9 @@ class EventLog:
         """``fields`` without a value are left out."""
         if not self.wants(level):
             return
-        known = {key: value for key, value in fields.items() if value is not None}
+        known = {key: _shown(value) for key, value in fields.items() if value is not None}
         about = {"run": self._name, "event": event, "fields": known}
-        self.logger.log(level, "%s", message, extra={"daybreak": about})
+        self.logger.log(level, "%s", without_secrets(message), extra={"daybreak": about})
 
     def close(self) -> None:
         """Idempotent."""
@@ -110,7 +112,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
             **about.get("fields", {}),
         }
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return without_secrets(json.dumps(line, default=str, ensure_ascii=False))
 
 
 class Text(logging.Formatter):
@@ -124,7 +126,7 @@ class Text(logging.Formatter):
         at = f"{_instant(record).astimezone():%H:%M:%S}"
         text = f"{at} {record.levelname.lower()} {event}{of}: {record.getMessage()}"
         shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-        return "".join(shown)
+        return without_secrets("".join(shown))
 
 
 class StandardError(logging.StreamHandler[Any]):
@@ -159,6 +161,10 @@ def only_json() -> bool:
     """Whether standard error is to hold JSON lines and nothing else."""
     ours = [h for h in logging.getLogger(ROOT).handlers if isinstance(h, StandardError)]
     return any(isinstance(handler.formatter, JsonLines) for handler in ours)
+
+
+def _shown(value: object) -> object:
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _about(record: logging.LogRecord) -> Mapping[str, Any]:

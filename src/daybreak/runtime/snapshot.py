@@ -137,6 +137,20 @@ class StreamRow(NamedTuple):
     error: str | None
 
 
+class OffsetRow(NamedTuple):
+    """A partition of a topic that a stream is read from."""
+
+    stream: str
+    topic: str
+    partition: int
+    #: The first offset that is not in the log yet.
+    read: int
+    #: The offset that the next record will have; None while the broker does not answer.
+    end: int | None
+    #: Records that are there and not read.
+    lag: int | None
+
+
 class Edge(NamedTuple):
     """Tuples of a stream that wait for a query."""
 
@@ -229,6 +243,8 @@ class Snapshot:
     #: What queries have not read yet, and how much that may be; None where it is not recorded.
     log_bytes: int = 0
     log_max_bytes: int | None = None
+    #: Of the streams that are read from Kafka.
+    offsets: tuple[OffsetRow, ...] = ()
 
     @property
     def last(self) -> Point | None:
@@ -262,12 +278,13 @@ class Snapshot:
             "troubles": dict(self.troubles),
             "log_bytes": self.log_bytes,
             "log_max_bytes": self.log_max_bytes,
+            "offsets": [o._asdict() for o in self.offsets],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
         """What ``to_json`` gave, after a journey as text."""
-        rows: dict[str, Any] = {n: tuple(map(read, data[n])) for n, read in _ROWS.items()}
+        rows: dict[str, Any] = {n: tuple(map(read, data.get(n, ()))) for n, read in _ROWS.items()}
         return cls(**{k: v for k, v in data.items() if k != "format"} | rows)
 
 
@@ -311,6 +328,7 @@ _ROWS: Mapping[str, Any] = {
     "classes": _class_row,
     "queries": _query_row,
     "streams": lambda data: StreamRow(**data),
+    "offsets": lambda data: OffsetRow(**data),
     "edges": lambda data: Edge(*data),
     "underway": _underway,
     "points": _point,

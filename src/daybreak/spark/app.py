@@ -19,6 +19,7 @@ from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClas
 from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
+from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
@@ -92,10 +93,27 @@ class App:
     _policy: Callable[[], BasePolicy] | None = None
 
     @classmethod
-    def local(cls, name: str | None = None, cores: int | str = "*", **conf: str) -> App:
-        """An application on a local Spark of this process; ``name``: see ``App.name``."""
+    def local(
+        cls,
+        name: str | None = None,
+        cores: int | str = "*",
+        *,
+        packages: Sequence[str] = (),
+        jars: Sequence[str | Path] = (),
+        **conf: str,
+    ) -> App:
+        """An application on a local Spark of this process; ``name``: see ``App.name``.
+
+        ``packages`` (``group:artifact:version``), ``jars`` and settings, such as
+        ``**{"spark.driver.memory": "2g"}``, are as in ``[spark]`` of a pipeline.
+        """
         name = name or _script_name()
-        return cls(local_session(name, cores=cores, extra_conf=conf), name=name)
+        settings = SparkSettings(
+            packages=check_packages(packages, "App.local"),
+            jars=check_jars(map(str, jars), Path(), "App.local"),
+            place="App.local",
+        )
+        return cls(local_session(name, cores, conf, settings), name=name)
 
     @classmethod
     def from_pipeline(

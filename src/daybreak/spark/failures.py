@@ -10,16 +10,22 @@ from py4j.protocol import Py4JError
 
 from daybreak.engine.events import Failure
 from daybreak.model.errors import DaybreakError
+from daybreak.model.secrets import without_secrets
 
 
 class JobTimeout(DaybreakError):
     """A job was cancelled because it took longer than ``job_timeout``."""
 
 
+class SinkUnavailable(DaybreakError):
+    """What a sink writes to is out of reach for now: it is tried again for as long as it takes."""
+
+
 def failure_of(error: Exception) -> Failure:
     """A failure as the engine is told of it."""
-    ours, timeout = isinstance(error, sqlite3.Error), isinstance(error, JobTimeout)
-    return Failure(one_line(error), ours, timeout)
+    # Where our own log would not take it, or its sink is down, it is no fault of the query's.
+    ours = isinstance(error, sqlite3.Error | SinkUnavailable)
+    return Failure(one_line(error), ours, isinstance(error, JobTimeout))
 
 
 #: Longer messages are cut: a line of a log or a table cell has to hold them.
@@ -41,7 +47,7 @@ def one_line(failure: BaseException) -> str:
     with_class = [cause for cause in causes if _ERROR_CLASS.search(cause[1])]
     telling = [cause for cause in causes if cause[1].strip()]
     name, text = (with_class or telling or causes)[-1]
-    return f"{name}: {_one_line(text)}"
+    return without_secrets(f"{name}: {_one_line(text)}")
 
 
 def _java_causes(failure: BaseException) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql.types import StructType
 
 from daybreak.model.arrivals import Arrivals, Phase
+from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.logspace import Room, Stopped
@@ -168,7 +169,7 @@ def _span(phase: Phase) -> float:
 
 def _options(spec: StreamSpec) -> tuple[Rows, int, int | None]:
     place = f"stream {spec.name!r}"
-    given = dict(spec.options)
+    given = resolved(spec.options, place)
     kind = given.pop("rows", "stations")
     if kind not in KINDS:
         raise ConfigError(place, f"generator has no rows {kind!r}", suggestion(kind, KINDS))

@@ -21,7 +21,9 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
+from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.deadletters import (
     MALFORMED,
@@ -30,6 +32,9 @@ from daybreak.spark.deadletters import (
     reads_malformed,
     with_malformed,
 )
+from daybreak.spark.kafka.options import FORMAT as KAFKA
+from daybreak.spark.kafka.outage import explained
+from daybreak.spark.kafka.source import Position, check_source, kafka_frame
 from daybreak.spark.logspace import Room
 from daybreak.spark.rundir import RunDirectory
 from daybreak.spark.segments import OnSegment, SegmentStore
@@ -61,6 +66,8 @@ class StreamSource:
         self._stopping = threading.Event()
         self._checkpoint = rundir.checkpoint(spec.name)
         self._frame = read_stream(spark, spec, folder)
+        #: How far a Kafka source has read; None for other sources.
+        self.position = Position.of(spec, self._checkpoint)
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
@@ -89,7 +96,10 @@ class StreamSource:
         if self._query is None or self._stopping.is_set() or self._query.isActive:
             return None
         failure = self._query.exception()
-        return str(failure) if failure is not None else None
+        if failure is None:
+            return None
+        text = without_secrets(str(failure))
+        return explained(text, self.position.servers) if self.position is not None else text
 
     def drain(self) -> None:
         """Waits until everything that is there has been read (for bounded input)."""
@@ -101,15 +111,18 @@ class StreamSource:
         self._room.wait(self._stopping)
         table, malformed = parted(frame.toArrow())
         self._dead.keep(self.name, batch_id, malformed, time.time_ns())
+        offsets = self._offsets(batch_id)
         self._store.append(
             self.name,
             self._checkpoint_id(),
             batch_id,
-            self._offsets(batch_id),
+            offsets,
             table,
             time.time_ns(),
             listed=self._on_segment,
         )
+        if self.position is not None:
+            self.position.read_to(offsets[0])
 
     def _checkpoint_id(self) -> str:
         text = (self._checkpoint / "metadata").read_text(encoding="utf-8")
@@ -126,8 +139,10 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
     place = f"stream {spec.name!r}"
     if spec.format is None:
         raise ConfigError(place, "has no format", 'give one, such as format = "json"')
-    options = dict(spec.options)
+    options = resolved(spec.options, place)
     path = options.pop("path", None)
+    if spec.format == KAFKA and path is not None:
+        raise ConfigError(place, "a Kafka stream has no path", 'name its topic: subscribe = "..."')
     if path is not None and "://" not in path:
         full = (folder / path).resolve()
         if not full.exists():
@@ -135,6 +150,8 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
         path = str(full)
     try:
         schema = spec.schema
+        if spec.format == KAFKA:
+            return kafka_frame(spark, schema, options, place)
         if schema is not None and reads_malformed(spec.format, schema, options):
             schema, options = with_malformed(schema, options)
         reader = spark.readStream.format(spec.format).options(**options)
@@ -150,6 +167,8 @@ def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> Struct
 
     All may be NULL: what a source promises, its rows need not keep.
     """
+    if spec.format == KAFKA:
+        check_source(spec)
     columns = read_stream(spark, spec, folder).schema
     schema = StructType([_nullable(f) for f in columns.fields if f.name != MALFORMED])
     place = f"stream {spec.name!r}"

@@ -269,8 +269,9 @@ class Operations:
             [*others, spec], prepared.streams.values(), prepared.folder, run.rundir.root
         )
         sink = make_sink(
-            spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place
-        )
+            spec.name, spec.sink, prepared.folder, run.rundir.staging, place=spec.place,
+            columns=checked.schema.names,
+        )  # fmt: skip
         return Runnable(checked, sink)
 
     def _adopt(self, spec: QuerySpec, runnable: Runnable, start: Start) -> None:
@@ -405,7 +406,7 @@ def described(run: Run) -> list[dict[str, Any]]:
 
 def streams(run: Run) -> dict[str, dict[str, Any]]:
     """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
-    errors = run.sources.errors()
+    errors = {**run.sources.errors(), **run.kafka.troubles}
     found: dict[str, dict[str, Any]] = {}
     for name in run.prepared.streams:
         kept = run.store.segments(name)

@@ -53,6 +53,7 @@ from daybreak.spark.generator import GeneratorSource
 from daybreak.spark.housekeeping import Housekeeping, Keeper
 from daybreak.spark.ingest import StreamSource
 from daybreak.spark.jobs import JobRunner, Runnable
+from daybreak.spark.kafka.watch import KafkaWatch
 from daybreak.spark.logspace import Room
 from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
 from daybreak.spark.prepared import Prepared
@@ -120,6 +121,7 @@ class Run:
         self.rates = StreamRates()
         self.dead = DeadLetters(self.rundir.root / "dead")
         self.sources = Sources(self._source, limits, self.say)
+        self.kafka = KafkaWatch(self.sources.positions, self.say)
         self._stop_threads: list[Callable[[], None]] = []
         self._report: RunReport | None = None
         self._failure: BaseException | None = None
@@ -183,7 +185,7 @@ class Run:
         )
         self._thread.start()
         self._stop_threads.append(self._end_loop)
-        self._stop_threads.append(self.sources.stop)
+        self._stop_threads += [self.kafka.close, self.sources.stop]
         self.start_sources()
         self._keepers = [Keeper(tasks, self.say) for tasks in self.house.tasks()]
         self._stop_threads += [keeper.stop for keeper in self._keepers]
@@ -283,6 +285,7 @@ class Run:
             for name, spec in self.prepared.streams.items()
             if name in read and spec.format != VIEW
         )
+        self.kafka.start()
 
     def _source(self, name: str) -> Source:
         prepared, spec = self.prepared, self.prepared.streams[name]
@@ -463,7 +466,11 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What housekeeping could not do lately, and will try again."""
-        troubles = [self.house.troubles, *(keeper.troubles for keeper in self._keepers)]
+        troubles = [
+            self.house.troubles,
+            self.kafka.troubles,
+            *(keeper.troubles for keeper in self._keepers),
+        ]
         return {what: why for told in troubles for what, why in told.copy().items()}
 
     def healthy(self) -> None:

@@ -9,11 +9,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daybreak.model import ConfigError
+from daybreak.model.environment import resolved
+from daybreak.model.sparkconf import SparkSettings
 from daybreak.spark.master import Master, driver_conf
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ INSTALL_JAVA = {
     "macOS": "brew install openjdk@17",
 }
 
+_PACKAGES = "spark.jars.packages"
+_JARS = "spark.jars"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _TIMEZONE = "spark.sql.session.timeZone"
 
 #: Small jobs, many of them: few shuffle partitions, no re-planning between stages, and a
@@ -48,6 +54,8 @@ SESSION_CONF: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     _TIMEZONE: "UTC",
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # What Spark shows of a source's options: Kafka's credentials are called by other names.
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|credential",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
         ".FileSystemBasedCheckpointFileManager"
@@ -56,11 +64,18 @@ SESSION_CONF: Mapping[str, str] = {
 
 
 def local_session(
-    app_name: str, cores: int | str = "*", extra_conf: Mapping[str, str] | None = None
+    app_name: str,
+    cores: int | str = "*",
+    extra_conf: Mapping[str, str] | None = None,
+    settings: SparkSettings | None = None,
 ) -> SparkSession:
-    """A session on this machine; ``extra_conf`` overrides ``SESSION_CONF``."""
+    """A session on this machine; ``extra_conf`` and ``settings`` override ``SESSION_CONF``."""
     conf = dict(extra_conf or {})
-    return open_session(app_name, conf.pop("spark.master", f"local[{cores}]"), extra_conf=conf)
+    given = settings or SparkSettings()
+    master = conf.pop("spark.master", f"local[{cores}]")
+    return open_session(
+        app_name, given.master or master, settings=replace(given, conf={**conf, **given.conf})
+    )
 
 
 def open_session(
@@ -68,37 +83,76 @@ def open_session(
     master: str,
     *,
     driver_host: str | None = None,
-    extra_conf: Mapping[str, str] | None = None,
+    settings: SparkSettings | None = None,
 ) -> SparkSession:
     """A session on this master. ConfigError, in bounded time, if Spark cannot be started there.
 
     ``driver_host`` is the address at which executors find this process, see `driver_conf`.
     """
     where = Master.parse(master)
+    given = settings or SparkSettings()
+    _refuse_late(given)
     require_java()
     conf = {**SESSION_CONF, **driver_conf(where, driver_host)}
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    logging = (Path(__file__).parent / "log4j2.properties").as_uri()
-    conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging}"
     if find_spec("pandas") is None:
         # Arrow UDFs want pandas; without it Spark warns at every udf() and pickles anyway.
         conf["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     # Python workers must find what the driver finds; Spark would take any python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(where.url).appName(app_name)
-    for key, value in {**conf, **(extra_conf or {})}.items():
+    for key, value in {**conf, **_told(given)}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
     except (Py4JError, PySparkRuntimeError) as error:
-        raise ConfigError(
-            "Spark",
-            f"did not start with master {where.url!r} ({_first_line(error)})",
-            "check the master and Spark's settings",
-        ) from error
+        raise _not_started(error, where, given) from error
+
+
+def _told(given: SparkSettings) -> dict[str, str]:
+    """The settings as Spark takes them."""
+    conf = resolved(given.conf, given.place)
+    logging = (Path(__file__).parent / "log4j2.properties").as_uri()
+    ours = f"-Dlog4j2.configurationFile={logging}"
+    conf[_JAVA_OPTIONS] = f"{ours} {conf.get(_JAVA_OPTIONS, '')}".strip()
+    if given.packages:
+        conf[_PACKAGES] = ",".join(given.packages)
+    if given.jars:
+        conf[_JARS] = ",".join(given.jars)
+    return conf
+
+
+def _refuse_late(given: SparkSettings) -> None:
+    """Packages and jars are taken when a JVM starts: one that runs would ignore them silently."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    for key, wanted in ((_PACKAGES, given.packages), (_JARS, given.jars)):
+        there = (context.getConf().get(key) or "").split(",")
+        if missing := [item for item in wanted if item not in there]:
+            raise ConfigError(
+                given.place,
+                f"Spark runs in this process without {', '.join(missing)}",
+                f"stop that session first, or start it with {key}",
+            )
+
+
+def _not_started(error: Exception, where: Master, given: SparkSettings) -> ConfigError:
+    finding = f"did not start with master {where.url!r} ({_first_line(error)})"
+    if given.packages and "JAVA_GATEWAY_EXITED" in str(error):
+        return ConfigError(
+            given.place,
+            f"Spark {finding}; it was to resolve {', '.join(given.packages)}, and reports above "
+            "what it did not find",
+            "check names and versions and that a Maven repository can be reached, or fetch the "
+            "jars yourself and give them as jars",
+        )
+    return ConfigError("Spark", finding, "check the master and Spark's settings")
 
 
 def _first_line(error: Exception) -> str:

@@ -18,9 +18,9 @@ import io
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError, EngineBug
+from daybreak.model.environment import resolved
 from daybreak.model.errors import suggestion
 from daybreak.model.overlaps import STAGING
 from daybreak.model.specs import SinkSpec
@@ -320,6 +321,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "csv": ("header", "delimiter"),
     "console": ("rows",),
     "memory": (),
+    "kafka": ("topic", "key"),
     "python": (),
 }
 
@@ -333,13 +335,16 @@ def make_sink(
     place: str = "",
     callback: Callback | None = None,
     limit_s: float = 600.0,
+    columns: Sequence[str] = (),
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
+    ``columns``: those of the query, where they are known.
     """
-    make = _SinkMaker(query, spec, place or f"query {query!r}")
+    place = place or f"query {query!r}"
+    make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
     make.check()
     match spec.format:
         case "parquet" | "json" | "csv":
@@ -348,6 +353,11 @@ def make_sink(
             return ConsoleSink(query, staging, make.whole_number("rows", 20))
         case "memory":
             return MemorySink(query, staging)
+        case "kafka":
+            from daybreak.spark.kafka.sink import kafka_writer
+
+            write = kafka_writer(make.spec.options, place, columns)
+            return CallbackSink(query, staging, write, limit_s)
         case _:
             if callback is None:
                 raise make.error("a python sink has no function", "give it through the API")
@@ -373,6 +383,8 @@ class _SinkMaker:
                 f"unknown format {self.spec.format!r}", suggestion(self.spec.format, _OPTIONS)
             )
         for option in self.spec.options:
+            if self.spec.format == "kafka" and option.startswith("kafka."):
+                continue  # Kafka's own
             if option not in known:
                 raise self.error(
                     f"unknown option {option!r} of {self.spec.format}",

@@ -60,6 +60,7 @@ def take_snapshot(
         troubles=run.troubles,
         log_bytes=run.room.unread_bytes,
         log_max_bytes=run.limits.log_max_bytes,
+        offsets=run.kafka.status(),
     )
 
 

@@ -7,11 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say, silent
+from daybreak.spark.kafka.outage import passes
+
+if TYPE_CHECKING:
+    from daybreak.spark.kafka.source import Position
 
 #: A source that has run so long since it was started is well again.
 WELL_S = 60.0
@@ -78,6 +82,11 @@ class Sources:
                     source = None
                     time.sleep(0.05)
 
+    def positions(self) -> dict[str, Position]:
+        """How far each Kafka source has read."""
+        found = {n: getattr(k.source, "position", None) for n, k in list(self._kept.items())}
+        return {name: position for name, position in found.items() if position is not None}
+
     def errors(self) -> dict[str, str]:
         """Streams whose source has failed lately, with why."""
         return {name: k.error for name, k in self._kept.items() if k.error is not None}
@@ -115,5 +124,8 @@ class Sources:
             self._say("source-restarted", "was started again", stream=name)
 
     def _hopeless(self, kept: _Kept) -> bool:
-        """Too often, or a mistake that only its user can mend."""
-        return kept.failures > self._limits.retries or "ConfigError" in (kept.error or "")
+        """Too often, or a mistake that only its user can mend; an outage ends by itself."""
+        error = kept.error or ""
+        if passes(error):
+            return False
+        return kept.failures > self._limits.retries or "ConfigError" in error

@@ -7,6 +7,7 @@ import * as network from "./network.js";
 import * as schedule from "./schedule.js";
 import * as whatif from "./whatif.js";
 import * as changes from "./changes.js";
+import { totalLag } from "./offsets.js";
 import { changePolicy } from "./actions.js";
 import { $, h, text, untip } from "./dom.js";
 import { count, duration, percent, uptime } from "./format.js";
@@ -57,6 +58,7 @@ function showHead() {
   vital("up", uptime(head.elapsed_s));
   vital("answered", `${count(answered)}/s`, "Answers per second: tuples times the queries that looked at them");
   vital("waiting", count(head.classes.reduce((sum, c) => sum + c.recent.waiting, 0)), "Tuples that wait, over all queries");
+  if (head.offsets.length) vital("Kafka lag", count(totalLag(head.offsets)), "Records that are in Kafka and not in the log yet, over all partitions");
   vital("workers", last ? `${percent(last.busy_share)} of ${head.workers}` : "–", "Share of the workers' time spent on jobs");
   vital("scheduler", last ? percent(last.scheduler_share, 1) : "–", "Share of all threads' time spent on scheduling");
   const policy = $("#policy");

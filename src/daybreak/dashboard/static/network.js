@@ -6,6 +6,7 @@ import { classIndex, nameOf, queued, run } from "./model.js";
 import { h, svg, text, tip, untip } from "./dom.js";
 import { count, duration } from "./format.js";
 import { filterTo } from "./queries.js";
+import * as offsets from "./offsets.js";
 
 const NAMED = 5;
 const CELL = 13;
@@ -201,12 +202,14 @@ export function show(section) {
     jobsNode = h("div", { class: "jobs-list" });
     section.replaceChildren(
       h("p", { class: "legend muted" }, "Each cell is a query. ", h("i", { class: "key asked" }), "runs now ", h("i", { class: "key riding" }), "runs along ", h("i", { class: "key fresh" }), "ran in the last second ", h("i", { class: "key off" }), "paused ", h("i", { class: "key bad" }), "failed. On the arrows: tuples that wait."),
-      h("div", { class: "network" }, h("div", { class: "card" }, canvas), h("aside", { class: "card jobs-card" }, h("h2", {}, "Last jobs"), h("p", { class: "muted small" }, "Choose one to see what was composited with what."), jobsNode)));
+      h("div", { class: "network" }, h("div", { class: "card" }, canvas), h("aside", { class: "card jobs-card" }, h("h2", {}, "Last jobs"), h("p", { class: "muted small" }, "Choose one to see what was composited with what."), jobsNode)),
+      offsets.build());
   }
   const { columns, signature } = layout();
   const full = signature + run.classes.map((c) => c.name).join();
   if (full !== drawn) { drawn = full; draw(columns); }
   for (const label of labels) label();
   paint();
+  offsets.show();
   if (!jobsNode.matches(":hover, :focus-within")) listJobs();
 }
