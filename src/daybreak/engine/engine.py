@@ -273,6 +273,8 @@ class Engine:
         self.state.subscribers.pop(box, None)
         self.queries.add(box, event.facts, event.inbox)
         core.compositor.adopt(box)
+        if self._shedding is not None:
+            self._shedding.forget(box)
         if known:
             self.queries.own(box, Owner.IDLE)
         if core.policy.keeps_learning():
