@@ -78,7 +78,7 @@ class Engine:
             ev.SetSubscribers: self._set_subscribers,
             ev.SwitchPolicy: lambda e: self._core.switch(e.policy, e.seed),
             ev.AddQuery: self._add_query,
-            ev.Pause: lambda e: self._lifecycle.pause(e.box),
+            ev.Pause: self._lifecycle.pause,
             ev.Resume: self._lifecycle.resume,
             ev.Drop: self._lifecycle.drop,
         }
@@ -133,7 +133,8 @@ class Engine:
     def quiet(self) -> bool:
         """Whether all that arrived is answered, as far as queries may run."""
         retrying = any(s.state == "retrying" for s in self.queries.status)
-        return not self.busy and not retrying and not any(self.state.pending)
+        idle = not self.busy and not self._lifecycle.skips
+        return idle and not retrying and not any(self.state.pending)
 
     def skipping(self, box: int) -> list[Waiting]:
         """What is being given up of a query, and not yet recorded."""
