@@ -78,7 +78,7 @@ class Engine:
             ev.SetSubscribers: self._set_subscribers,
             ev.SwitchPolicy: lambda e: self._core.switch(e.policy, e.seed),
             ev.AddQuery: self._add_query,
-            ev.Pause: lambda e: self._lifecycle.pause(e.box),
+            ev.Pause: self._lifecycle.pause,
             ev.Resume: self._lifecycle.resume,
             ev.Drop: self._lifecycle.drop,
         }
@@ -133,7 +133,8 @@ class Engine:
     def quiet(self) -> bool:
         """Whether all that arrived is answered, as far as queries may run."""
         retrying = any(s.state == "retrying" for s in self.queries.status)
-        return not self.busy and not retrying and not any(self.state.pending)
+        idle = not self.busy and not self._lifecycle.skips
+        return idle and not retrying and not any(self.state.pending)
 
     def skipping(self, box: int) -> list[Waiting]:
         """What is being given up of a query, and not yet recorded."""
@@ -269,6 +270,8 @@ class Engine:
         self.state.renew(box)
         self.queries.add(box, event.facts, event.inbox)
         core.compositor.adopt(box)
+        if self._shedding is not None:
+            self._shedding.forget(box)
         if core.policy.keeps_learning():
             core.policy.on_query_added(box, core.now_ns)
             core.arrived(box, self.state.pending[box])

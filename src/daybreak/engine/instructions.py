@@ -113,7 +113,8 @@ class Shed:
 class Finished:
     """A command that had to wait is carried out; ``skipped`` tuples were given up.
 
-    ``refused``: giving them up could not be recorded, and nothing has changed.
+    ``refused``: giving them up could not be recorded, or the query was dropped before; nothing
+    has changed.
     """
 
     command: int

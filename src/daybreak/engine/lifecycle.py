@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from daybreak.engine.core import Core
-from daybreak.engine.events import Delivered, Drop, Failure, Resume, Skipped
+from daybreak.engine.events import Delivered, Drop, Failure, Pause, Resume, Skipped
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.instructions import ERROR, WARNING, Finished, Redeliver, Skip
 from daybreak.engine.queries import Owner
@@ -31,8 +31,8 @@ class Lifecycle:
     """Decides when a query may run at all."""
 
     core: Core
-    #: Commands that wait for a query's job to end.
-    _after: dict[int, list[Resume | Drop]] = field(default_factory=dict)
+    #: Commands that wait for a query's job or skip to end, in their order.
+    _after: dict[int, list[Pause | Resume | Drop]] = field(default_factory=dict)
     _skips: dict[int, _Skipping] = field(default_factory=dict)
     _numbered: int = 0
 
@@ -52,8 +52,7 @@ class Lifecycle:
         """A job of this query has ended: what waited for that happens now."""
         if self.core.queries.status[box].held:
             self.hold(box)
-        for command in self._after.pop(box, ()):
-            self._carry_out(command)
+        self._carry_out_waiting(box)
 
     # Failures
 
@@ -108,31 +107,58 @@ class Lifecycle:
 
     # Commands
 
-    def pause(self, box: int) -> None:
-        self.core.queries.status[box].state = "paused"
-        self.hold(box)
-        self._change("paused", box)
+    def pause(self, command: Pause) -> None:
+        """Takes effect at once, and again after a ``Resume`` that came before it and waits."""
+        if self._gone(command.box):
+            return
+        self._paused(command.box)
+        if command.box in self._after or self._is_skipping(command.box):
+            self._after.setdefault(command.box, []).append(command)
 
     def resume(self, command: Resume) -> None:
         self._when_free(command)
 
     def drop(self, command: Drop) -> None:
         """Held at once, so that no further job begins; gone when the present one has ended."""
-        self.core.queries.status[command.box].state = "paused"
-        self.hold(command.box)
+        if not self._gone(command.box):
+            self.core.queries.status[command.box].state = "paused"
+            self.hold(command.box)
         self._when_free(command)
 
-    def _when_free(self, command: Resume | Drop) -> None:
-        if self.core.queries.in_job(command.box) or self._is_skipping(command.box):
-            self._after.setdefault(command.box, []).append(command)
-        else:
-            self._carry_out(command)
+    def _gone(self, box: int) -> bool:
+        """Whether a command comes too late: another one has dropped its query."""
+        return self.core.queries.status[box].state == "dropped"
 
-    def _carry_out(self, command: Resume | Drop) -> None:
-        box = command.box
-        if isinstance(command, Drop):
+    def _when_free(self, command: Resume | Drop) -> None:
+        self._after.setdefault(command.box, []).append(command)
+        self._carry_out_waiting(command.box)
+
+    def _carry_out_waiting(self, box: int) -> None:
+        """In the order of the commands, up to one for whose end the others have to wait."""
+        waiting = self._after.pop(box, [])
+        while waiting and not self.core.queries.in_job(box) and not self._is_skipping(box):
+            self._carry_out(waiting.pop(0))
+        if waiting:
+            self._after[box] = waiting
+
+    def _carry_out(self, command: Pause | Resume | Drop) -> None:
+        if isinstance(command, Pause):
+            if not self._gone(command.box):
+                self._paused(command.box)
+        elif self._gone(command.box):
+            self.core.emit(Finished(command.command, refused=isinstance(command, Resume)))
+        elif isinstance(command, Drop):
             self._dropped(command)
-            return
+        else:
+            self._resume(command)
+
+    def _paused(self, box: int) -> None:
+        self.core.queries.status[box].state = "paused"
+        self.hold(box)
+        self._change("paused", box)
+
+    def _resume(self, command: Resume) -> None:
+        box = command.box
         failed_on = self.core.queries.status[box].failed_on if command.skip else 0
         if not failed_on or not self.skip({box: failed_on}, RESUMED, self._resumed(command)):
             self._resumed(command)({})
@@ -187,6 +213,7 @@ class Lifecycle:
         if not given:
             return False
         for box in given:
+            queries.show(box)
             if queries.owner(box) is Owner.IDLE:
                 self.core.withdraw(box, Owner.HELD)
         self._numbered += 1
@@ -198,19 +225,25 @@ class Lifecycle:
     def skipped(self, event: Skipped) -> None:
         """It is recorded, or it was not and nothing is given up."""
         skip = self._skips.pop(event.skip)
-        if not event.recorded:
-            for box, items in skip.given.items():
+        rows = {box: sum(w.tuples for w in items) for box, items in skip.given.items()}
+        for box, items in skip.given.items():
+            if event.recorded:
+                self.core.queries.status[box].gave_up(rows[box])
+            else:
                 self.core.queries.inboxes[box].put_back(items)
         for box in skip.given:
             if self.core.queries.status[box].held:
                 self.core.queries.show(box)
             else:
                 self.release(box)
-        rows = {box: sum(w.tuples for w in items) for box, items in skip.given.items()}
         skip.then(rows if event.recorded else None)
         for box in skip.given:
-            for command in self._after.pop(box, ()):
-                self._carry_out(command)
+            self._carry_out_waiting(box)
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows are being given up, which is not recorded yet."""
+        return bool(self._skips)
 
     def _is_skipping(self, box: int) -> bool:
         return any(box in skip.given for skip in self._skips.values())

@@ -116,6 +116,7 @@ class Orders:
         order = self.under_way.get(event.order)
         if order is not None:
             order.began_ns, order.cancel_ns = self._core.elapsed_ns, 0
+            order.abandoned = False  # where a commit kept the job before this one from that
 
     def watch(self) -> None:
         """Cancels jobs that are past their time limit, and gives up those that do not end."""

@@ -118,6 +118,11 @@ class LoadShedding:
             self._review(elapsed_s)
         self.settle([b for b in self._owed if not self._core.queries.in_job(b)])
 
+    def forget(self, box: int) -> None:
+        """Another query comes to this box: it does not lose what the former one was to lose."""
+        for figures in (self._owed, self._shares, self._came):
+            figures.pop(box, None)
+
     def settle(self, boxes: Iterable[int]) -> None:
         """Gives up what is owed of these boxes, as far as it still waits; none is in a job."""
         due = {b: int(self._owed[b]) for b in boxes if self._owed.get(b, 0.0) >= 1}

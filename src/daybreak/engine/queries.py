@@ -102,6 +102,11 @@ class QueryStatus:
         if self.limit is not None:  # grows back slowly: the rest of a bad range is near
             self.limit = None if self.limit >= 2**20 else self.limit * 2
 
+    def gave_up(self, tuples: int) -> None:
+        """Notes that so many of its oldest tuples are gone, those that it failed on first."""
+        self.failed_on = max(0, self.failed_on - tuples)
+        self.doubtful = max(0, self.doubtful - tuples)
+
     def resume(self, now_ns: int) -> None:
         """Whatever held it, it may run again, once its sink has what it is owed."""
         self.state, self.failures, self.error = "running", 0, None

@@ -46,6 +46,7 @@ from daybreak.engine.instructions import (
     StartJob,
     WakeAt,
 )
+from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Say, silent
 from daybreak.spark.failures import JobTimeout, one_line
@@ -317,8 +318,9 @@ class Driver:
         asked = self._commands.pop(finished.command)
         failure, self._skip_failure = self._skip_failure, None
         try:
-            if failure is not None and finished.refused:
-                raise failure
+            if finished.refused:
+                gone = ConfigError("resume", "the query was dropped before", "register it again")
+                raise failure or gone
             asked.after()
             asked.answer.set_result(finished.skipped)
         except Exception as error:

@@ -180,7 +180,8 @@ class Operations:
         answer = run.driver.command(
             number,
             lambda: Resume(box, skip, number),
-            lambda: run.log.set_paused(query, paused=False),
+            # Unless somebody has paused it again while this waited for a job to end.
+            lambda: run.log.set_paused(query, paused=self._status(box).state == "paused"),
         )
         skipped = self._wait(answer)
         value = f"running, {skipped} rows given up" if skipped else "running"

@@ -1,0 +1,267 @@
+"""For ``test_machine``: the driver of an engine, the model beside it, and policies of whims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.engine.made import MS, SECOND, Segment, Windows, network_of, ran
+
+from daybreak.engine import events as ev
+from daybreak.engine.engine import Engine
+from daybreak.engine.inbox import Inbox, Waiting
+from daybreak.engine.instructions import (
+    AbandonJob,
+    Account,
+    CancelJob,
+    Finished,
+    Group,
+    Instruction,
+    Redeliver,
+    Skip,
+    StartJob,
+    WakeAt,
+)
+from daybreak.engine.queries import QueryFacts
+from daybreak.model.network import Network
+from daybreak.policies.base import BasePolicy, Decision, Plan, Step, View, Wait, Work
+from daybreak.policies.registry import all_policies, make_policy_with
+
+#: Queries that share jobs, some that do not, and queries over windows; two classes.
+FACTS = (
+    QueryFacts("a0", ("a",), kin="a"),
+    QueryFacts("a1", ("a",), kin="a"),
+    QueryFacts("a2", ("a",), kin="a", on_full="skip"),
+    QueryFacts("ab", ("a", "b"), "job", on_full="skip"),
+    QueryFacts("w0", ("a",), "window", "w", spared=True),
+    QueryFacts("w1", ("a",), "window", "w", spared=True, on_full="skip"),
+    QueryFacts("b0", ("b",), kin="b"),
+    QueryFacts("b1", ("b",), kin="b", on_full="block"),
+)
+CLASSES = "hhhlllll"
+#: What may come while it runs.
+MORE = (QueryFacts("a3", ("a",), kin="a"), QueryFacts("b2", ("b",), kin="b", on_full="skip"))
+STREAMS = ("a", "b")
+#: Ranges that come to some queries alone are of this one.
+ASIDE = "aside"
+
+#: A tuple, or windows that are taken as a whole.
+Unit = tuple[str, int, int]
+
+
+def units(items: Sequence[Waiting]) -> list[Unit]:
+    """The tuples of these ranges one by one."""
+    found: list[Unit] = []
+    for item in items:
+        if item.seq < 0:
+            found.append((item.stream, item.after_us, item.closes_us))
+        else:
+            found += [(item.stream, item.seq, item.row + i) for i in range(item.tuples)]
+    return found
+
+
+class Whims(BasePolicy):
+    """Plans any free queries in any order and number, and checks that it is told in step."""
+
+    name = "whims"
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self._random = Random(seed)
+        self._gone: set[int] = set()
+        self._planned: list[Plan] = []
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        view, draw = self.view, self._random
+        free = [b for b in range(len(view.pending)) if not view.running[b]]
+        assert not self._gone.intersection(free), "free, and yet withdrawn"
+        full = [b for b in free if view.pending[b]]
+        if not full or draw.random() < 0.1:
+            return draw.choice((None, Wait(now_ns + draw.randrange(SECOND))))
+        boxes = [draw.choice(full), *draw.choices(free, k=draw.choice((0, 0, 1, 3)))]
+        steps = [
+            Step(b, draw.choice((None, None, 1, 3)), draw.choice((1.0, 1.0, 0.5))) for b in boxes
+        ]
+        self._planned.append(Plan(tuple(steps)))
+        return self._planned[-1]
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        self._planned.remove(plan)
+        assert not any(self.view.running[step.box] for step in plan.steps)
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        assert self.view.running[box]
+        assert box not in self._gone, "withdrawn twice"
+        self._gone.add(box)
+
+    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+        assert not self.view.running[box]
+        self._gone.remove(box)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        assert not self.view.pending[query]
+
+
+class LearningWhims(Whims):
+    """The same, and it takes queries that come while it runs."""
+
+    name = "learning-whims"
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self._gone.discard(query)
+
+
+POLICIES = [
+    *["whims", "learning-whims"] * 4, *[name for name, p in all_policies().items() if p.on_spark]
+]  # fmt: skip
+
+
+def policy_of(name: str) -> BasePolicy:
+    made: dict[str, type[BasePolicy]] = {"whims": Whims, "learning-whims": LearningWhims}
+    return made[name]() if name in made else make_policy_with(name)
+
+
+@dataclass
+class Life:
+    """One query in the model, from the moment it comes."""
+
+    facts: QueryFacts
+    #: All that came, and how much of it is past: committed, or skipped with a record.
+    came: list[Unit] = field(default_factory=list)
+    past: int = 0
+    put_us: int = 0
+    dropping: bool = False
+
+    def passes(self, items: Sequence[Waiting]) -> None:
+        gone = units(items)
+        assert gone == self.came[self.past : self.past + len(gone)], "not in the stream's order"
+        self.past += len(gone)
+
+
+class Driven:
+    """An engine, the driver that carries out its instructions, and the model."""
+
+    engine: Engine
+    network: Network
+
+    def reset(self) -> None:
+        self.now_ns = self.elapsed_ns = 10 * SECOND
+        self.network = network_of(FACTS, CLASSES)
+        self.segments: dict[str, list[Segment]] = {stream: [] for stream in STREAMS}
+        self.watermark_us = 0
+        #: Ranges of ``ASIDE`` so far.
+        self.aside = 0
+        self.lives: dict[int, Life] = {}
+        #: What the engine has asked for and not heard of yet.
+        self.jobs: dict[int, StartJob] = {}
+        self.skips: dict[int, Skip] = {}
+        self.delivering: set[int] = set()
+        #: The query of each command that is not answered yet.
+        self.commands: dict[int, int] = {}
+        self.numbered = 0
+        #: Queries that were last told to pause, not to resume.
+        self.paused: set[int] = set()
+        #: Whether the policy has asked to be asked again.
+        self.waits = False
+
+    def tell(self, *events: ev.Event) -> None:
+        out = self.engine.handle(self.now_ns, *events)
+        self.waits = any(isinstance(instruction, WakeAt) for instruction in out)
+        for instruction in out:
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case StartJob():
+                self._check_start(instruction)
+                self.jobs[instruction.order] = instruction
+            case Account(boxes=boxes, taken=taken):
+                for box in boxes:
+                    self.lives[box].passes(taken)
+            case Skip():
+                assert instruction.given
+                self.skips[instruction.skip] = instruction
+            case Redeliver(box):
+                assert box not in self.delivering, "two deliveries of a query at once"
+                self.delivering.add(box)
+            case Finished(command):
+                box = self.commands.pop(command)
+                if self.engine.queries.status[box].state == "dropped":
+                    self.lives.pop(box, None)
+            case CancelJob(worker, order) | AbandonJob(worker, order):
+                assert self.jobs[order].worker == worker
+
+    def _check_start(self, job: StartJob) -> None:
+        assert job.worker not in [j.worker for j in self.jobs.values()], "it has an order"
+        busy = {b for j in self.jobs.values() for g in j.groups for b in g.boxes}
+        assert job.groups
+        for group in job.groups:
+            assert group.tuples > 0
+            assert set(group.boxes) <= set(group.cell)
+            for box in group.boxes:
+                assert box not in busy, "it runs already"
+                assert not self.engine.queries.status[box].held, "it is held"
+                assert not self.lives[box].dropping
+                assert units(group.taken)[0] in self.lives[box].came
+
+    def next_segment(self, stream: str, rows: int) -> Segment:
+        known = self.segments[stream]
+        if stream == "a":
+            self.watermark_us += rows * 3
+        after_us = self.watermark_us if stream == "a" else None
+        segment = Segment(self.now_ns, stream, len(known), rows, after_us)
+        known.append(segment)
+        for life in self.lives.values():
+            self._comes(life, segment)
+        return segment
+
+    def _comes(self, life: Life, segment: Segment) -> None:
+        if segment.stream not in life.facts.reads:
+            return
+        if life.facts.windows:
+            self.closes(life, self.watermark_us)
+        else:
+            life.came += [(segment.stream, segment.seq, row) for row in range(segment.rows)]
+
+    def closes(self, life: Life, watermark_us: int) -> None:
+        closes_us = watermark_us // Windows.WIDTH_US * Windows.WIDTH_US
+        if closes_us > life.put_us:
+            life.came.append(("a", life.put_us, closes_us))
+            life.put_us = closes_us
+
+    def inbox(self, box: int, facts: QueryFacts, *, earliest: bool) -> Inbox:
+        """What a query finds when it comes, here and in the model."""
+        life = self.lives[box] = Life(facts)
+        if facts.windows:
+            life.put_us = self.watermark_us // Windows.WIDTH_US * Windows.WIDTH_US
+            return Windows(life.put_us)
+        inbox = Inbox()
+        for stream in facts.reads if earliest else ():
+            for segment in self.segments[stream]:
+                inbox.arrive(segment)
+                self._comes(life, segment)
+        return inbox
+
+    def pass_time(self, ms: int, jump_s: int = 0) -> None:
+        self.elapsed_ns += ms * MS
+        self.now_ns = max(1, self.now_ns + ms * MS + jump_s * SECOND)
+        self.tell(ev.Woke(self.elapsed_ns))
+
+    def ends_well(self, job: StartJob, ms: int) -> None:
+        done = tuple(self.done(group, "well", ms) for group in job.groups)
+        del self.jobs[job.order]
+        self.tell(ev.JobEnded(job.order, done, None, ms * MS * len(done)))
+
+    def done(self, group: Group, end: str, ms: int) -> ev.Done:
+        boxes = group.boxes[:1] if end == "alone" else group.boxes
+        refusing = boxes[-1:] if end == "undelivered" else ()
+        names = [self.engine.queries.facts[b].name for b in refusing]
+        undelivered = {name: ev.Failure("refused") for name in names}
+        report = ran(*[1] * len(boxes), ms=ms, at_ns=self.now_ns, undelivered=undelivered)
+        return ev.Done(boxes, report)
+
+    def new_command(self, box: int) -> int:
+        self.numbered += 1
+        self.commands[self.numbered] = box
+        return self.numbered
