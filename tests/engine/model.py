@@ -41,7 +41,11 @@ FACTS = (
 )
 CLASSES = "hhhlllll"
 #: What may come while it runs.
-MORE = (QueryFacts("a3", ("a",), kin="a"), QueryFacts("b2", ("b",), kin="b", on_full="skip"))
+MORE = (
+    QueryFacts("a3", ("a",), kin="a"),
+    QueryFacts("b2", ("b",), kin="b", on_full="skip"),
+    QueryFacts("b3", ("b",), "job"),
+)
 STREAMS = ("a", "b")
 #: Ranges that come to some queries alone are of this one.
 ASIDE = "aside"

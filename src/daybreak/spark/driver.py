@@ -319,7 +319,7 @@ class Driver:
         failure, self._skip_failure = self._skip_failure, None
         try:
             if finished.refused:
-                gone = ConfigError("resume", "the query was dropped before", "register it again")
+                gone = ConfigError("resume", "the query has been dropped", "register it again")
                 raise failure or gone
             asked.after()
             asked.answer.set_result(finished.skipped)
