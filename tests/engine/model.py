@@ -193,8 +193,9 @@ class Driven:
                 box = self.commands.pop(command)
                 if self.engine.queries.status[box].state == "dropped":
                     self.lives.pop(box, None)
-            case CancelJob(worker, order) | AbandonJob(worker, order):
+            case CancelJob(worker, order, group) | AbandonJob(worker, order, group):
                 assert self.jobs[order].worker == worker
+                assert group < len(self.jobs[order].groups)
 
     def _check_start(self, job: StartJob) -> None:
         assert job.worker not in [j.worker for j in self.jobs.values()], "it has an order"
