@@ -191,8 +191,11 @@ class Driven:
                 self.delivering.add(box)
             case Finished(command):
                 box = self.commands.pop(command)
-                if self.engine.queries.status[box].state == "dropped":
+                state = self.engine.queries.status[box].state
+                if state == "dropped":
                     self.lives.pop(box, None)
+                elif instruction.refused and state == "paused":
+                    self.paused.add(box)  # as it was: what it failed on could not be skipped
             case CancelJob(worker, order, group) | AbandonJob(worker, order, group):
                 assert self.jobs[order].worker == worker
                 assert group < len(self.jobs[order].groups)
