@@ -41,7 +41,11 @@ FACTS = (
 )
 CLASSES = "hhhlllll"
 #: What may come while it runs.
-MORE = (QueryFacts("a3", ("a",), kin="a"), QueryFacts("b2", ("b",), kin="b", on_full="skip"))
+MORE = (
+    QueryFacts("a3", ("a",), kin="a"),
+    QueryFacts("b2", ("b",), kin="b", on_full="skip"),
+    QueryFacts("b3", ("b",), "job"),
+)
 STREAMS = ("a", "b")
 #: Ranges that come to some queries alone are of this one.
 ASIDE = "aside"
@@ -187,10 +191,14 @@ class Driven:
                 self.delivering.add(box)
             case Finished(command):
                 box = self.commands.pop(command)
-                if self.engine.queries.status[box].state == "dropped":
+                state = self.engine.queries.status[box].state
+                if state == "dropped":
                     self.lives.pop(box, None)
-            case CancelJob(worker, order) | AbandonJob(worker, order):
+                elif instruction.refused and state == "paused":
+                    self.paused.add(box)  # as it was: what it failed on could not be skipped
+            case CancelJob(worker, order, group) | AbandonJob(worker, order, group):
                 assert self.jobs[order].worker == worker
+                assert group < len(self.jobs[order].groups)
 
     def _check_start(self, job: StartJob) -> None:
         assert job.worker not in [j.worker for j in self.jobs.values()], "it has an order"

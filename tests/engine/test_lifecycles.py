@@ -333,6 +333,7 @@ def test_each_group_of_an_order_has_the_time_limit() -> None:
     cancel, abandon = CancelJob(0, 1), AbandonJob(0, 1)
     assert bench.tell(Woke(8 * SECOND)) == [cancel, abandon]
     assert bench.tell(JobBegan(1, 1)) == []
+    cancel, abandon = CancelJob(0, 1, group=1), AbandonJob(0, 1, group=1)
     assert bench.tell(Woke(10 * SECOND)) == []
     assert bench.tell(Woke(11 * SECOND)) == [cancel]
     assert bench.tell(Woke(16 * SECOND)) == [cancel, abandon]

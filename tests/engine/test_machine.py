@@ -97,7 +97,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
 
     @rule(data=st.data(), tuples=st.integers(1, 4))
     def aside_range(self, data: st.DataObject, tuples: int) -> None:
-        able = [b for b, life in self.lives.items() if not life.facts.windows]
+        able = [b for b, life in self.lives.items() if life.facts.kin is None]
         if able:
             boxes = data.draw(st.lists(st.sampled_from(able), min_size=1, unique=True))
             item = Waiting(self.now_ns, ASIDE, tuples, self.aside)
@@ -325,5 +325,5 @@ class EngineMachine(Driven, RuleBasedStateMachine):
 
 def test_each_tuple_is_in_one_place_whatever_happens() -> None:
     run_state_machine_as_test(
-        EngineMachine, settings=settings(max_examples=60, stateful_step_count=50)
+        EngineMachine, settings=settings(max_examples=40, stateful_step_count=50)
     )

@@ -41,21 +41,24 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """The present job of a worker is past its time limit."""
+    """The present job of a worker is past its time limit; not if it has come to another group."""
 
     worker: int
     order: int
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonJob:
     """It did not heed being cancelled: replace the worker, and report the end of the order.
 
-    Unless it is committing by now: then its end is reported when it comes.
+    Unless it is committing by now, or has come to another group: then its end is reported when it
+    comes.
     """
 
     worker: int
     order: int
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ class Order:
     #: When its present group began, and when it is to be cancelled next.
     began_ns: int
     cancel_ns: int = 0
+    group: int = 0
     abandoned: bool = False
 
     @property
@@ -115,7 +116,7 @@ class Orders:
     def began(self, event: JobBegan) -> None:
         order = self.under_way.get(event.order)
         if order is not None:
-            order.began_ns, order.cancel_ns = self._core.elapsed_ns, 0
+            order.group, order.began_ns, order.cancel_ns = event.group, self._core.elapsed_ns, 0
             order.abandoned = False  # where a commit kept the job before this one from that
 
     def watch(self) -> None:
@@ -128,10 +129,10 @@ class Orders:
                 continue
             if core.elapsed_ns >= order.cancel_ns:
                 order.cancel_ns = core.elapsed_ns + CANCEL_EVERY_NS
-                core.emit(CancelJob(order.worker, order.number))
+                core.emit(CancelJob(order.worker, order.number, order.group))
             if late_ns > GRACE_NS and not order.abandoned:
                 order.abandoned = True
-                core.emit(AbandonJob(order.worker, order.number))
+                core.emit(AbandonJob(order.worker, order.number, order.group))
 
     def ended(self, event: JobEnded) -> Order:
         """Accounts for an order, and gives its queries back or holds them."""

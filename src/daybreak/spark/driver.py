@@ -248,6 +248,7 @@ class Driver:
             self._tick_s = now_s + TICK_S
             self.accounts.tick(time.time_ns())
             self._hooks.tidy()
+            self._threads.cancel_left()
         if self._wake_ns and time.time_ns() >= self._wake_ns:
             self._wake_ns, due = 0, True
         return [Woke(time.monotonic_ns())] if due else []
@@ -297,10 +298,10 @@ class Driver:
                 self.accounts.shed(instruction)
             case Redeliver(box):
                 self.redeliveries.put(box)
-            case CancelJob(worker, order):
-                self._threads.cancel(worker, order)
-            case AbandonJob(worker, order):
-                self._threads.abandon(worker, order)
+            case CancelJob(worker, order, group):
+                self._threads.cancel(worker, order, group)
+            case AbandonJob(worker, order, group):
+                self._threads.abandon(worker, order, group)
             case Finished():
                 self._finished(instruction)
 
@@ -319,7 +320,7 @@ class Driver:
         failure, self._skip_failure = self._skip_failure, None
         try:
             if finished.refused:
-                gone = ConfigError("resume", "the query was dropped before", "register it again")
+                gone = ConfigError("resume", "the query has been dropped", "register it again")
                 raise failure or gone
             asked.after()
             asked.answer.set_result(finished.skipped)

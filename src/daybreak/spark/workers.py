@@ -18,6 +18,9 @@ from daybreak.engine.instructions import Group, StartJob
 from daybreak.spark.failures import JobTimeout, failure_of
 from daybreak.spark.jobs import JobRunner
 
+#: How often jobs of abandoned workers are cancelled.
+CANCEL_EVERY_S = 1.0
+
 
 class Ticket:
     """The right to commit. Whoever is first, the worker or its watchman, decides."""
@@ -94,6 +97,8 @@ class Workers:
         self._made = 0
         #: Workers that were given up and may still be at it.
         self._left: list[_Worker] = []
+        #: When their jobs are to be cancelled next.
+        self._cancel_s = 0.0
         self._workers = [self._hire(w) for w in range(count)]
 
     def __len__(self) -> int:
@@ -111,28 +116,43 @@ class Workers:
                 found.append((w, order.groups[done], max(0.0, now - ticket.began_s)))
         return found
 
-    def cancel(self, number: int, order: int) -> None:
-        """Ends the present job of a worker on Spark, and again what earlier ones left there."""
+    def cancel(self, number: int, order: int, group: int) -> None:
+        """Ends a job on Spark, if it is still the present one of its worker."""
         worker = self._workers[number]
-        given, ticket = worker.order, worker.ticket
-        if given is not None and given.order == order and ticket is not None:
+        if (ticket := self._ticket(worker, order, group)) is not None:
             ticket.cancelled = True
             self._cancel(worker.tag)
-        self._left = [w for w in self._left if w.thread is not None and w.thread.is_alive()]
-        for left in self._left:
-            self._cancel(left.tag)
 
-    def abandon(self, number: int, order: int) -> None:
-        """Replaces a worker that does not come back from an order, and reports the order's end."""
+    def cancel_left(self) -> None:
+        """Ends again what abandoned workers have on Spark, now and then.
+
+        Only what has begun is ended, and a stage may begin late.
+        """
+        self._left = [w for w in self._left if w.thread is not None and w.thread.is_alive()]
+        if self._left and time.monotonic() >= self._cancel_s:
+            self._cancel_s = time.monotonic() + CANCEL_EVERY_S
+            for left in self._left:
+                self._cancel(left.tag)
+
+    def abandon(self, number: int, order: int, group: int) -> None:
+        """Replaces a worker that does not come back from a job, and reports its order's end."""
         worker = self._workers[number]
-        given, ticket = worker.order, worker.ticket
-        if given is None or given.order != order or ticket is None or not ticket.give_up():
+        ticket = self._ticket(worker, order, group)
+        if ticket is None or not ticket.give_up():
             return  # it has ended by now, or is committing
         self._left.append(worker)
         self._workers[number] = self._hire(number)
         took_ns = round((time.monotonic() - ticket.began_s) * 1e9)
         failure = failure_of(self._timed_out())
         self._tell(JobEnded(order, tuple(worker.done), failure, took_ns))
+
+    @staticmethod
+    def _ticket(worker: _Worker, order: int, group: int) -> Ticket | None:
+        """Of this job, where the worker is still at it."""
+        given = worker.order
+        if given is None or given.order != order or len(worker.done) != group:
+            return None
+        return worker.ticket
 
     def join(self) -> None:
         """Ends the threads; call it when no order is under way."""
