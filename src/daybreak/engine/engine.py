@@ -269,6 +269,7 @@ class Engine:
         self.state.adopt(event.network)
         self.state.renew(box)
         self.queries.add(box, event.facts, event.inbox)
+        self.queries.own(box, Owner.IDLE)
         core.compositor.adopt(box)
         if self._shedding is not None:
             self._shedding.forget(box)
