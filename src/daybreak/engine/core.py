@@ -86,7 +86,7 @@ class Core:
             self.policy.on_arrival(box, tuples, self.now_ns)
 
     def switch(self, policy: BasePolicy, seed: int) -> None:
-        """Goes on under another policy.
+        """Lets another policy decide from now on.
 
         It never hears of plans it did not make: what runs or is held now is withdrawn from it.
         """

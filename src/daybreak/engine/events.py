@@ -1,7 +1,7 @@
 """What an engine is told: arrivals, ends of jobs, time, and operators' commands.
 
-Events are data. Whoever drives an engine gives it events with the instant at which it does, and
-carries out the instructions that come back.
+Events are data. A driver gives an engine events with the instant at which it does, and carries out
+the instructions that come back.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SegmentArrived:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkRaised:
-    """A stream's event time went on without a row; windows may have closed."""
+    """A stream's watermark was raised without a row; windows may have closed."""
 
     tick: Tick
 

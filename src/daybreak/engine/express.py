@@ -3,7 +3,7 @@
 A job cannot be interrupted. So a query that must answer soon waits, when all workers are busy, for
 one of them to end, whatever the policy. An express worker is kept out of this: it takes the queries
 of the highest class as soon as they hold something, in the order of their oldest tuples, and nobody
-else's. The policy shares out the other workers as ever, and hears of an express job as of queries
+else's. The policy assigns the other workers as before, and hears of an express job as of queries
 that were taken along: they run, then they are free again and it is told what they cost.
 """
 
@@ -29,7 +29,7 @@ def highest_priority(class_priority: Sequence[float], query_class: Sequence[int]
 
 
 class Express:
-    """Chooses for express workers; A query is one box here."""
+    """Chooses for express workers, where a query is one box."""
 
     def __init__(self, state: SystemState) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""What an engine asks of whoever drives it: the only way in which it acts on the world."""
+"""What an engine asks of its driver: the only way in which it acts on the world."""
 
 from __future__ import annotations
 

@@ -47,7 +47,9 @@ class Order:
     #: When its present group began, and when it is to be cancelled next.
     began_ns: int
     cancel_ns: int = 0
+    #: Its present group.
     group: int = 0
+    #: It was to be abandoned, which is asked for once per group.
     abandoned: bool = False
 
     @property

@@ -70,7 +70,7 @@ class SystemState:
         return self.workers + self.express
 
     def adopt(self, network: Network) -> None:
-        """Goes on with a network that has further queries, each one box, at its end.
+        """Takes a network that has further queries, each one box, at its end.
 
         What is known keeps its index and its figures.
         """
@@ -113,7 +113,7 @@ class JobState(SystemState):
     def __init__(self, network: Network, workers: int = 1, *, express: int = 0) -> None:
         super().__init__(network, workers, express=express, rides=True)
         self._arrived = [0] * len(network.boxes)
-        #: Tells which queries run together; set by whoever forms the groups.
+        #: Which queries run together; set by the compositor that forms the groups.
         self.cells_now: Callable[[], list[Cell]] = list
 
     @property
