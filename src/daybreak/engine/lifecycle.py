@@ -185,10 +185,9 @@ class Lifecycle:
         core.queries.forget(box)
         core.compositor.forget(box)
         if core.queries.owner(box) is Owner.HELD:
-            core.give_back(
-                box
-            )  # it is free, and holds nothing: what policies expect of one that goes
+            core.give_back(box)  # policies hear of the end of queries that are free
         core.policy.on_query_removed(box, core.now_ns)
+        core.queries.own(box, Owner.HELD)  # whatever a policy plans, it stays gone
         core.emit(Finished(command.command))
 
     def _change(self, what: Literal["paused", "resumed"], box: int) -> None:
