@@ -55,8 +55,9 @@ def need_jars(place: str) -> None:
         raise ConfigError(
             place,
             f"Spark runs without the Kafka connector: {', '.join(missing)} missing",
-            f'add packages = ["{CONNECTOR}:{version}"] to [spark] or give it with --packages; for '
-            "a session of your own set spark.jars.packages before it starts (docs/kafka.md)",
+            f'add packages = ["{CONNECTOR}:{version}"] to [spark] or give it with --packages, or '
+            "the nearest version that is published (docs/kafka.md); for a session of your own set "
+            "spark.jars.packages before it starts",
         )
 
 
