@@ -89,11 +89,11 @@ def open_session(
 
     ``driver_host`` is the address at which executors find this process, see `driver_conf`.
     """
-    where = Master.parse(master)
     given = settings or SparkSettings()
+    where = Master.parse(master, given.master_place)
     _refuse_late(given)
     require_java()
-    conf = {**SESSION_CONF, **driver_conf(where, driver_host)}
+    conf = {**SESSION_CONF, **driver_conf(where, driver_host, given.master_place)}
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession

@@ -66,7 +66,6 @@ class Cluster:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {**TIMEOUTS, **client_options(options)}
-        self._shown = shown_servers(options)
         self._guard = threading.Lock()
         self._admin: Any = None
 
