@@ -40,6 +40,7 @@ def test_everything_spark_can_be_told_is_read(tmp_path: Path) -> None:
         tmp_path,
     )
     assert found.master == "local[2]"
+    assert found.master_place == "p.toml:3: [spark]"
     assert found.packages == (PACKAGE,)
     assert found.jars == (str(tmp_path.resolve() / "mine.jar"), "https://example.org/other.jar")
     assert found.conf == {"spark.driver.memory": "2g", "spark.sql.adaptive.enabled": "true"}
@@ -70,6 +71,7 @@ def test_the_command_line_goes_before_the_pipeline() -> None:
     )
     given = settings_of_command("local[2]", ["spark.b=x=y"], ["c:d:2,a:b:1", "e:f:3"])
     both = given.over(declared)
+    assert both.master_place == "--master"
     assert both.master == "local[2]"
     assert both.packages == ("a:b:1", "c:d:2", "e:f:3")
     assert both.conf == {"spark.a": "1", "spark.b": "x=y"}

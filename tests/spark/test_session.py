@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from daybreak.model import ConfigError
-from daybreak.spark.session import java_version, require_java
+from daybreak.model.sparkconf import SparkSettings
+from daybreak.spark.app import App
+from daybreak.spark.session import java_version, require_java, settings_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,3 +84,28 @@ def test_arrow_tables_go_in_and_come_out_without_pandas(spark: SparkSession) -> 
     assert frame.filter("a >= 2").toArrow().to_pylist() == [{"a": 2, "b": None}]
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
+
+
+def test_packages_for_a_spark_that_runs_already_are_refused(spark: SparkSession) -> None:
+    """Its JVM would ignore them silently."""
+    with pytest.raises(ConfigError, match="runs in this process without a:b:1; stop that session"):
+        App.local(packages=["a:b:1"])
+    with pytest.raises(ConfigError, match=r"App\.local: 'a:b' names no package"):
+        App.local(packages=["a:b"])
+
+
+def test_settings_reach_spark_beside_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIZE", "2g")
+    told = settings_for_spark(
+        SparkSettings(
+            packages=("a:b:1", "c:d:2"),
+            jars=("/x.jar",),
+            conf={"spark.driver.memory": "${SIZE}", "spark.driver.extraJavaOptions": "-Dmine=1"},
+        )
+    )
+    assert told["spark.driver.memory"] == "2g"
+    assert told["spark.jars.packages"] == "a:b:1,c:d:2"
+    assert told["spark.jars"] == "/x.jar"
+    ours, mine = told["spark.driver.extraJavaOptions"].split()
+    assert ours.startswith("-Dlog4j2.configurationFile=file:")
+    assert mine == "-Dmine=1"

@@ -27,7 +27,6 @@ CHANGES_SHOWN = 200
 _HEAD = (
     "pipeline", "state", "policy", "parameters", "elapsed_s", "started_s", "workers", "decisions",
     "scheduling_s", "work_s", "commit_s", "total_s", "classes", "streams", "underway", "troubles",
-    "offsets",
 )  # fmt: skip
 FIELDS = {
     "queries": QueryRow._fields,
@@ -71,7 +70,7 @@ class Picture:
         changes = [c for c in snapshot["changes"] if c["seq"] > self._cursors["changes_after"]]
         queries = {q["number"]: tuple(q.values()) for q in snapshot["queries"]}
         news = {
-            **{key: snapshot[key] for key in _HEAD},
+            **_head(snapshot),
             "queries": [row for n, row in queries.items() if self._queries.get(n) != row],
             "gone": [n for n in self._queries if n not in queries],
             "edges": _edges(snapshot),
@@ -79,7 +78,7 @@ class Picture:
             "changes": changes,
             **_packed(jobs),
         }
-        self._head = {key: snapshot[key] for key in _HEAD}
+        self._head = _head(snapshot)
         self._queries, self._edges = queries, news["edges"]
         self._jobs.extend(jobs)
         self._points.extend(points)
@@ -103,6 +102,11 @@ class Picture:
             "changes": list(self._changes),
             **_packed(list(self._jobs)),
         }
+
+
+def _head(snapshot: Json) -> dict[str, Any]:
+    # A run of an earlier version, which is still under way, tells no offsets.
+    return {**{key: snapshot[key] for key in _HEAD}, "offsets": snapshot.get("offsets", ())}
 
 
 def _edges(snapshot: Json) -> list[Any]:

@@ -34,14 +34,16 @@ class SparkSettings:
     jars: tuple[str, ...] = ()
     #: Anything else, over Daybreak's own settings. May hold ``${NAME}``.
     conf: Mapping[str, str] = field(default_factory=dict)
-    #: Where a message points to.
+    #: Where a message points to, and one about the master.
     place: str = "[spark]"
+    master_place: str = "--master"
 
     def over(self, other: SparkSettings) -> SparkSettings:
         """These settings before the other ones: packages and jars add up."""
         return replace(
             other,
             master=self.master or other.master,
+            master_place=self.master_place if self.master else other.master_place,
             packages=tuple(dict.fromkeys((*other.packages, *self.packages))),
             jars=tuple(dict.fromkeys((*other.jars, *self.jars))),
             conf={**other.conf, **self.conf},
@@ -63,6 +65,7 @@ def spark_settings(table: Table, folder: Path) -> SparkSettings:
         jars=check_jars(jars, folder, table.document.place(table.path, "jars")),
         conf=check_conf(conf, place if raw is None else raw.document.place(raw.path)),
         place=place,
+        master_place=table.document.place(table.path, "master"),
     )
 
 

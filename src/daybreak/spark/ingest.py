@@ -121,7 +121,7 @@ class StreamSource:
             time.time_ns(),
             listed=self._on_segment,
         )
-        if self.position is not None:
+        if self.position is not None and offsets:
             self.position.read_to(offsets[0])
 
     def _checkpoint_id(self) -> str:

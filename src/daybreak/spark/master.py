@@ -83,7 +83,9 @@ class Master:
         )
 
 
-def driver_conf(master: Master, driver_host: str | None = None) -> dict[str, str]:
+def driver_conf(
+    master: Master, driver_host: str | None = None, place: str = "--master"
+) -> dict[str, str]:
     """Where executors find the driver. Raises ConfigError if the master cannot be reached.
 
     On this machine: loopback, so that nobody else can connect. Elsewhere: the given address, else
@@ -92,7 +94,7 @@ def driver_conf(master: Master, driver_host: str | None = None) -> dict[str, str
     if master.local:
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
         return {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
-    seen = master.reach()
+    seen = master.reach(place)
     if driver_host is None:
         # Loopback is what an earlier local session of this process has left there.
         declared = os.environ.get("SPARK_LOCAL_IP", _LOOPBACK) != _LOOPBACK

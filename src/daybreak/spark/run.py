@@ -466,11 +466,7 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What housekeeping could not do lately, and will try again."""
-        troubles = [
-            self.house.troubles,
-            self.kafka.troubles,
-            *(keeper.troubles for keeper in self._keepers),
-        ]
+        troubles = [self.house.troubles, *(keeper.troubles for keeper in self._keepers)]
         return {what: why for told in troubles for what, why in told.copy().items()}
 
     def healthy(self) -> None:

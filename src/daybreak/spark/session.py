@@ -89,11 +89,11 @@ def open_session(
 
     ``driver_host`` is the address at which executors find this process, see `driver_conf`.
     """
-    where = Master.parse(master)
     given = settings or SparkSettings()
+    where = Master.parse(master, given.master_place)
     _refuse_late(given)
     require_java()
-    conf = {**SESSION_CONF, **driver_conf(where, driver_host)}
+    conf = {**SESSION_CONF, **driver_conf(where, driver_host, given.master_place)}
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def open_session(
     # Python workers must find what the driver finds; Spark would take any python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(where.url).appName(app_name)
-    for key, value in {**conf, **_told(given)}.items():
+    for key, value in {**conf, **settings_for_spark(given)}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -112,7 +112,7 @@ def open_session(
         raise _not_started(error, where, given) from error
 
 
-def _told(given: SparkSettings) -> dict[str, str]:
+def settings_for_spark(given: SparkSettings) -> dict[str, str]:
     """The settings as Spark takes them."""
     conf = resolved(given.conf, given.place)
     logging = (Path(__file__).parent / "log4j2.properties").as_uri()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
+from daybreak.model.pipeline import Pipeline
 from daybreak.model.specs import SinkSpec, StreamSpec
 from daybreak.spark.kafka.options import servers, topics
 from daybreak.spark.kafka.outage import explained, passes
@@ -82,6 +84,19 @@ def test_an_outage_is_one_line_with_place_and_remedy() -> None:
     mistake = "[STREAM_FAILED] AnalysisException: no such column"
     assert explained(mistake, "a:1") == mistake
     assert not passes(mistake)
+
+
+def test_the_pipeline_of_the_documentation_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "secret")
+    text = (Path(__file__).parents[3] / "docs" / "kafka.md").read_text(encoding="utf-8")
+    found = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    pipeline = Pipeline.parse(found[1])
+    assert pipeline.spark.packages == ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0",)
+    [stream], [query] = pipeline.streams, pipeline.queries
+    assert topics(stream.options, "here") == ("readings",)
+    assert query.sink is not None
+    assert query.sink.options["key"] == "station"
 
 
 class Failing:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
+from daybreak.model.secrets import forget_all
 from daybreak.runtime.eventlog import EVENTS_FILE
 from daybreak.spark.app import App
 
@@ -70,6 +71,30 @@ def test_an_unreachable_broker_and_a_missing_topic_are_refused(
     assert caught.value.place == place
     assert caught.value.finding.endswith("has no topic no-such-topic")
     assert "--create --topic no-such-topic" in caught.value.remedy
+
+
+def test_credentials_that_a_broker_does_not_take_are_refused_and_not_shown(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    app = App(spark, folder=tmp_path, name="mishaps")
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    options = {
+        SERVERS: broker.servers,
+        "subscribe": "in",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{login} username="u" password="tr0ub4dor"',  # no semicolon
+        **QUICK,
+    }
+    app.stream("readings", format="kafka", schema="id INT", options=options)
+    app.query("all", sql="SELECT id FROM readings")
+    with pytest.raises(ConfigError) as caught:
+        app.check()
+    forget_all()
+    assert caught.value.place == "stream 'readings'"
+    assert "refuses to list its topics" in caught.value.finding
+    assert "credentials" in caught.value.remedy
+    assert "tr0ub4dor" not in str(caught.value)
 
 
 def test_a_missing_connector_is_refused_with_the_setting_that_brings_it(tmp_path: Path) -> None:

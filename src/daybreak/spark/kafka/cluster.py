@@ -55,8 +55,9 @@ def need_jars(place: str) -> None:
         raise ConfigError(
             place,
             f"Spark runs without the Kafka connector: {', '.join(missing)} missing",
-            f'add packages = ["{CONNECTOR}:{version}"] to [spark] or give it with --packages; for '
-            "a session of your own set spark.jars.packages before it starts (docs/kafka.md)",
+            f'add packages = ["{CONNECTOR}:{version}"] to [spark] or give it with --packages, or '
+            "the nearest version that is published (docs/kafka.md); for a session of your own set "
+            "spark.jars.packages before it starts",
         )
 
 
@@ -65,7 +66,6 @@ class Cluster:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = {**TIMEOUTS, **client_options(options)}
-        self._shown = shown_servers(options)
         self._guard = threading.Lock()
         self._admin: Any = None
 

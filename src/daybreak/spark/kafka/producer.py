@@ -116,6 +116,9 @@ class Producer:
             if _is(error, *_FATAL):
                 self.close()
             raise
+        except Py4JError:
+            self._producer = None  # of a JVM that is gone
+            raise
         self._failed = False
 
     def close(self) -> None:

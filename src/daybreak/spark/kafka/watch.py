@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from py4j.protocol import Py4JError
@@ -75,8 +76,12 @@ class KafkaWatch:
                 self._poll(stream, position)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(EVERY_S):
+        wait_s = EVERY_S
+        while not self._stopping.wait(wait_s):
+            began_s = time.monotonic()
             self.poll()
+            # A tenth of a thread at most, however many partitions there are.
+            wait_s = max(EVERY_S, 9 * (time.monotonic() - began_s))
 
     def _poll(self, stream: str, position: Position) -> None:
         why = unreachable(servers(position.options, f"stream {stream!r}"), _PROBE_S)
