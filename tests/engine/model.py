@@ -160,7 +160,7 @@ class Driven:
         #: What the engine has asked for and not heard of yet.
         self.jobs: dict[int, StartJob] = {}
         self.skips: dict[int, Skip] = {}
-        self.delivering: set[int] = set()
+        self.delivering: dict[int, int] = {}
         #: The query of each command that is not answered yet.
         self.commands: dict[int, int] = {}
         self.numbered = 0
@@ -186,9 +186,9 @@ class Driven:
             case Skip():
                 assert instruction.given
                 self.skips[instruction.skip] = instruction
-            case Redeliver(box):
+            case Redeliver(box, delivery):
                 assert box not in self.delivering, "two deliveries of a query at once"
-                self.delivering.add(box)
+                self.delivering[box] = delivery
             case Finished(command):
                 box = self.commands.pop(command)
                 state = self.engine.queries.status[box].state

@@ -318,13 +318,14 @@ def test_a_sink_that_refuses_is_tried_again_before_anything_runs() -> None:
     assert out == [Account(0, (0,), (ITEM,), report, (10 * MS,)), undelivered(1)]
     assert bench.tell(SegmentArrived(bench.segment("s", 3))) == []
     assert bench.tell(Woke(499 * MS)) == []
-    assert bench.tell(Woke(500 * MS)) == [Redeliver(0)]
+    assert bench.tell(Woke(500 * MS)) == [Redeliver(0, 1)]
     assert bench.tell(Woke(60 * SECOND)) == [], "never two at once"
     assert bench.tell(Resume(0, command=7)) == [Finished(7)]
     assert bench.tell(Woke(61 * SECOND)) == [], "whatever operators ask for"
-    assert bench.tell(Delivered(0, Failure("full"))) == [undelivered(1)]
-    assert bench.tell(Woke(62 * SECOND)) == [Redeliver(0)]
-    assert bench.tell(Delivered(0)) == [
+    assert bench.tell(Delivered(0, Failure("full"), 1)) == [undelivered(1)]
+    assert bench.tell(Woke(62 * SECOND)) == [Redeliver(0, 2)]
+    assert bench.tell(Delivered(0, None, 1)) == [], "an answer that nobody waits for"
+    assert bench.tell(Delivered(0, None, 2)) == [
         Notice("well-again", "works again", 0),
         start(2, [Group((0,), (Waiting(0, "s", 3, 1),), (0,))]),
     ]
@@ -333,9 +334,9 @@ def test_a_sink_that_refuses_is_tried_again_before_anything_runs() -> None:
 def test_a_delivery_does_not_resume_a_query_that_was_paused_meanwhile() -> None:
     bench = Bench([LONE])
     bench.tell(Woke(0), Delivered(0, Failure("full")))
-    assert bench.tell(Woke(SECOND)) == [Redeliver(0)]
+    assert bench.tell(Woke(SECOND)) == [Redeliver(0, 1)]
     bench.tell(Pause(0))
-    assert bench.tell(Delivered(0)) == [Notice("well-again", "works again", 0)]
+    assert bench.tell(Delivered(0, None, 1)) == [Notice("well-again", "works again", 0)]
     assert (bench.status(0).state, bench.status(0).behind) == ("paused", False)
     assert bench.tell(Resume(0, command=1)) == [Finished(1)]
     assert bench.status(0).state == "running"

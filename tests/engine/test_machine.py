@@ -154,8 +154,8 @@ class EngineMachine(Driven, RuleBasedStateMachine):
     @rule(data=st.data(), refused=st.booleans())
     def delivery_ends(self, data: st.DataObject, refused: bool) -> None:
         box = data.draw(st.sampled_from(sorted(self.delivering)))
-        self.delivering.discard(box)
-        self.tell(ev.Delivered(box, ev.Failure("refused") if refused else None))
+        delivery = self.delivering.pop(box)
+        self.tell(ev.Delivered(box, ev.Failure("refused") if refused else None, delivery))
 
     @rule(behind=st.integers(0, 3))
     def log_full(self, behind: int) -> None:
@@ -196,13 +196,15 @@ class EngineMachine(Driven, RuleBasedStateMachine):
         names = [f.name for f in (*FACTS, *MORE)]
         facts = replace(other, name=names[box]) if box < known else MORE[box - len(FACTS)]
         self.paused.discard(box)
-        self.delivering.discard(box)  # what it was owed is its successor's no more
+        delivery = self.delivering.pop(box, 0)
         self.network = self.network.with_query(
             Box(name=facts.name, inputs=facts.reads, kind="filter"),
             Query(name=facts.name, output=facts.name, cls=cls),
         )
         inbox = self.inbox(box, facts, earliest=earliest)
         self.tell(ev.AddQuery(box, facts, self.network, inbox))
+        if delivery:  # of the dropped one: its answer comes late, and is its successor's no more
+            self.tell(ev.Delivered(box, ev.Failure("late"), delivery))
 
     @rule(
         box=st.integers(0, len(FACTS) - 1),
@@ -299,7 +301,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
             self.tell(ev.SwitchPolicy(make_policy_with("fcfs")))
         for box in self.lives:
             self.tell(ev.Resume(box, False, self.new_command(box)))
-        for _ in range(400):
+        for _ in range(3000):
             self._all_goes_well()
             for check in (self.each_tuple_is_in_one_place, self.owners_agree_with_orders):
                 check()
@@ -319,8 +321,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
                 self.lives[box].passes(items)
             self.tell(ev.Skipped(skip.skip))
         for box in sorted(self.delivering):
-            self.delivering.discard(box)
-            self.tell(ev.Delivered(box))
+            self.tell(ev.Delivered(box, None, self.delivering.pop(box)))
 
 
 def test_each_tuple_is_in_one_place_whatever_happens() -> None:

@@ -115,6 +115,8 @@ class Delivered:
 
     box: int
     failure: Failure | None = None
+    #: The number of the ``Redeliver`` that this answers; 0: it was tried at the start.
+    delivery: int = 0
 
 
 @dataclass(frozen=True, slots=True)

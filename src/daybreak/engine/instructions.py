@@ -75,6 +75,7 @@ class Redeliver:
     """Bring what a query has committed to its sink; ``Delivered`` answers."""
 
     box: int
+    delivery: int
 
 
 @dataclass(frozen=True, slots=True)

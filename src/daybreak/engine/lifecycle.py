@@ -79,7 +79,9 @@ class Lifecycle:
     def delivered(self, event: Delivered) -> None:
         """A delivery was tried: at the start, or because it had failed."""
         status = self.core.queries.status[event.box]
-        status.delivering = False
+        if event.delivery != status.delivering:
+            return  # of a query that had this index before
+        status.delivering = 0
         if status.state == "dropped":
             return
         if event.failure is not None:
@@ -102,8 +104,9 @@ class Lifecycle:
                 status.state = "running"
                 self.release(box)
             elif not status.delivering:
-                status.delivering = True
-                self.core.emit(Redeliver(box))
+                self._numbered += 1
+                status.delivering = self._numbered
+                self.core.emit(Redeliver(box, self._numbered))
 
     # Commands
 

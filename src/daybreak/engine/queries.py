@@ -70,8 +70,8 @@ class QueryStatus:
     doubtful: int = 0
     #: A committed result has not reached its sink; nothing runs before it has.
     behind: bool = False
-    #: It is being brought there now.
-    delivering: bool = False
+    #: The number of the delivery that is under way; 0: none is.
+    delivering: int = 0
 
     @property
     def held(self) -> bool:

@@ -30,7 +30,7 @@ from daybreak.engine.events import (
     WatermarkRaised,
     Woke,
 )
-from daybreak.engine.inbox import Tick, Waiting
+from daybreak.engine.inbox import Arrival, Tick, Waiting
 from daybreak.engine.instructions import (
     AbandonJob,
     Account,
@@ -118,7 +118,7 @@ class Driver:
         self._wake_ns = 0
         self._tick_s = 0.0
         #: Queries whose committed results are to be brought to their sinks.
-        self.redeliveries: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.redeliveries: queue.SimpleQueue[Redeliver] = queue.SimpleQueue()
         self._threads = Workers(
             engine.state.threads, hooks.new_runner, self._run_group, self._events.put,
             hooks.cancel, job_timeout_s,
@@ -134,9 +134,9 @@ class Driver:
         """A stream's watermark was raised without a row."""
         self._events.put(WatermarkRaised(tick))
 
-    def on_delivered(self, box: int, failure: Failure | None) -> None:
+    def on_delivered(self, asked: Redeliver, failure: Failure | None) -> None:
         """A delivery was tried again."""
-        self._events.put(Delivered(box, failure))
+        self._events.put(Delivered(asked.box, failure, asked.delivery))
 
     def ask(self, make: Make | None = None) -> Future[int]:
         """Changes something between two decisions; the future is done when it holds.
@@ -218,6 +218,7 @@ class Driver:
             event = None
         began = time.perf_counter_ns()
         came: list[Event] = []
+        counted: dict[str, int] = {}
         while event is not None:
             if isinstance(event, Asked):
                 if came:
@@ -225,9 +226,8 @@ class Driver:
                     came = []
                 self._answer(event)
             else:
-                if isinstance(event, SegmentArrived) and self.engine.is_new(event.segment):
-                    segment = event.segment
-                    self.accounts.arrived(segment.stream, segment.arrival_ns, segment.rows)
+                if isinstance(event, SegmentArrived):
+                    self._count(event.segment, counted)
                 came.append(event)
             event = None if self._events.empty() else self._events.get()
         self._tell(*came, *self._woke())
@@ -239,6 +239,12 @@ class Driver:
             self._stopped = True
             self._tell(Stop())
         return self.engine.busy
+
+    def _count(self, segment: Arrival, counted: dict[str, int]) -> None:
+        """Accounts for a segment, unless it has come before; ``counted``: those not told yet."""
+        if self.engine.is_new(segment) and segment.seq >= counted.get(segment.stream, 0):
+            counted[segment.stream] = segment.seq + 1
+            self.accounts.arrived(segment.stream, segment.arrival_ns, segment.rows)
 
     def _woke(self) -> list[Event]:
         """The time, where the engine has to know it."""
@@ -296,8 +302,8 @@ class Driver:
                 self._give_up(instruction)
             case Shed():
                 self.accounts.shed(instruction)
-            case Redeliver(box):
-                self.redeliveries.put(box)
+            case Redeliver():
+                self.redeliveries.put(instruction)
             case CancelJob(worker, order, group):
                 self._threads.cancel(worker, order, group)
             case AbandonJob(worker, order, group):

@@ -80,8 +80,8 @@ class Keeper:
 def redeliver(driver: Driver, log: CommitLog, sinks: Mapping[str, Sink], settler: Settler) -> None:
     """Brings committed results to sinks that would not take them before, in order."""
     while not driver.redeliveries.empty():
-        box = driver.redeliveries.get()
-        name = driver.queries[box].name
+        asked = driver.redeliveries.get()
+        name = driver.queries[asked.box].name
         failure: Failure | None = None
         held = settler.held()  # before the log is asked: what it lists then is settled or held
         try:
@@ -91,7 +91,7 @@ def redeliver(driver: Driver, log: CommitLog, sinks: Mapping[str, Sink], settler
                     settler.add(file)
         except Exception as error:
             failure = failure_of(error)
-        driver.on_delivered(box, failure)
+        driver.on_delivered(asked, failure)
 
 
 class Housekeeping:
