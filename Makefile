@@ -22,7 +22,7 @@ run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends 
 	$(BIN)/python examples/kafka/run.py
 
 test: java chromium kafka check  ## lint, types, layers, then every test
-	$(BIN)/pytest
+	$(BIN)/python tools/test_lanes.py
 
 java:
 	@tools/need-java.sh
