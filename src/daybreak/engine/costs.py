@@ -117,6 +117,8 @@ class CostModel:
         self.jobs += 1
         # What took less than a job of this kind can take did not run as one.
         self._keep(queries - 1, tuples, max(self.prior.floor_ns, float(cost_ns)))
+        if self.jobs <= WARM_JOBS:
+            return  # what compiling took says nothing of later jobs: the prior stands
         for _ in range(YOUNG_PASSES if self.jobs <= YOUNG_JOBS else 1):
             self._fit()
         self._cached = None
