@@ -8,7 +8,8 @@
 
 kills   SIGKILL over all stages of a life, a hundred times: exactly the oracle's rows in the end.
 kafka   SIGKILL twenty times while rows pass from a topic to files and a topic, with a real broker:
-        files hold every row once, the topic at least once with headers that tell repetitions.
+        files hold every row once, the topic at least once with headers that identify
+        repetitions.
 disk    the run directory and the sinks lie on a small tmpfs that is filled at random moments
         (needs the right to mount): exactly the oracle's rows in the end.
 steady  100 queries at a steady rate for ten minutes: live heap, handles, threads and bytes of the

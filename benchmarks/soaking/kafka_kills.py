@@ -1,7 +1,7 @@
 """kill -9 of an application that reads a topic and writes files and a topic, at random moments.
 
 The files must hold every row once, at every moment. The output topic must hold every row at least
-once in the end, and the headers of its records must tell the repetitions: without them, each row
+once in the end, and the headers of its records must identify repetitions: without them, each row
 is there once. The broker lives on; the rows are in the input topic before the first life begins.
 """
 

@@ -157,8 +157,8 @@ def _kafka(found: Mapping[str, Any]) -> str:
     return (
         "An application that reads a topic and writes files and a topic, killed like the one "
         "above, with a real broker.\nIn the end the files hold every row once. The output topic "
-        f"holds every row at least once; {found['repeated']} records came\nagain, and their "
-        "headers tell: without them each row is there once.\n\n" + _markdown(rows)
+        f"holds every row at least once; {found['repeated']} records came\nagain; their "
+        "headers identify them, and without them each row is there once.\n\n" + _markdown(rows)
     )
 
 

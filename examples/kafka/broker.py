@@ -5,6 +5,7 @@ For this example and for the tests. ``make kafka`` fetches the jars into ``.kafk
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -92,7 +93,8 @@ class Broker:
         return self.folder / "broker.log"
 
     def _java(self, *command: str) -> subprocess.Popen[bytes]:
-        java = shutil.which("java") or "java"
+        home = os.environ.get("JAVA_HOME")
+        java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
         # Small and quick to start: it lives for minutes.
         tuned = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         classpath = ["-cp", str(JARS / "broker" / "*")]

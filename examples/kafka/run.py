@@ -156,10 +156,16 @@ def draw(latencies: Latencies, path: Path) -> Path:
             for share, style in ((50, ":"), (95, "-")):
                 line = [np.percentile(values[seconds == s], share) for s in at]
                 axes.plot(at, line, style, color=f"C{n}", label=f"{cls}, {share} %")
+        longest = max(max(created, default=0.0) for created, _ in latencies.values())
+        axes.axvspan(
+            *(share * longest for share in BURST), color="#999999", alpha=0.15, linewidth=0
+        )
         axes.set_yscale("log")
-        axes.set_xlabel("creation of the reading, s after the start")
+        for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            axis("{x:g}")
+        axes.set_xlabel("creation of the reading, s after the start (grey: the burst)")
         axes.set_ylabel("until its result is in Kafka or on disk, s")
-        axes.legend(ncols=len(latencies))
+        axes.legend(ncols=len(latencies), loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
     return save_figure(curves, path)
 

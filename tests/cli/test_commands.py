@@ -133,3 +133,10 @@ def test_check_refuses_sinks_that_overlap(tmp_path: Path) -> None:
     done = daybreak("check", "p.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "is already the source of stream 'readings'" in done.stderr.replace("\n", " ")
+
+
+def test_an_option_of_a_registered_sink_needs_a_value(tmp_path: Path) -> None:
+    options = ["--sql", "SELECT 1", "--sink", "kafka", "--sink-option", "topic"]
+    done = daybreak("register", str(tmp_path), "hot", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--sink-option: 'topic' has no value; give KEY=VALUE" in done.stderr

@@ -95,6 +95,10 @@ def register(
         str | None, typer.Option(help="QoS graph as JSON: [[latency_s, utility], ...].")
     ] = None,
     sink: Annotated[str, typer.Option(help="FORMAT or FORMAT:PATH.")] = "console",
+    sink_option: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of the sink, KEY=VALUE; may be repeated."),
+    ] = None,
     start: Annotated[
         str, typer.Option("--from", help="next: new segments only; earliest: all that are kept.")
     ] = "next",
@@ -119,7 +123,7 @@ def register(
         "class": cls,
         "weight": weight,
         "qos": None if qos is None else _json(qos, "--qos"),
-        "sink": {"format": form, "path": path or None},
+        "sink": {"format": form, "path": path or None, "options": _options(sink_option or [])},
         "on_full": on_full,
     }
     values = {"query": declared, "from": start, "force": force, "dry": dry_run}
@@ -127,6 +131,17 @@ def register(
     _show(result, as_json)
     if not as_json:
         _show_admission(result["admission"])
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    """``KEY=VALUE``; ``${NAME}`` in a value is filled in by the run, from its environment."""
+    found = {}
+    for text in texts:
+        key, mark, value = text.partition("=")
+        if not mark:
+            raise ConfigError("--sink-option", f"{text!r} has no value", "give KEY=VALUE")
+        found[key] = value
+    return found
 
 
 def _show_admission(verdict: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ def check(
     together = prepared.together()
     for name, checked in prepared.checked.items():
         spec = prepared.specs[name]
-        sink = spec.sink.path or spec.sink.format if spec.sink else "memory"
+        sink = spec.sink.shown if spec.sink else "memory"
         columns = ", ".join(checked.schema.names)
         others = _some(together[name])
         reads = ", ".join(checked.reads)

@@ -1,8 +1,8 @@
 """Texts that must not be shown: passwords, tokens and keys of sources, sinks and Spark itself.
 
-Whoever reads a declaration registers its secrets with ``keep``; whoever writes a message, an event
-or a record passes its text through ``without_secrets``. The registry belongs to the process, as
-its output does: an error of a driver that quotes a password may be shown anywhere.
+Code that reads a declaration registers its secrets with ``keep``; code that writes a message, an
+event or a record passes its text through ``without_secrets``. The registry is per process, as the
+output is: a driver's error that quotes a password may surface anywhere.
 """
 
 from __future__ import annotations

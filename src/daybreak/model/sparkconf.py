@@ -24,7 +24,7 @@ _OWN = {
 
 @dataclass(frozen=True, kw_only=True)
 class SparkSettings:
-    """The ``[spark]`` table of a pipeline, and what the command line says instead or beside it."""
+    """The ``[spark]`` table of a pipeline, and the options of the command line."""
 
     #: None: all cores of this machine.
     master: str | None = None
@@ -93,7 +93,7 @@ def check_conf(conf: Mapping[str, str], place: str) -> dict[str, str]:
 def settings_of_command(
     master: str | None, conf: Iterable[str], packages: Iterable[str]
 ) -> SparkSettings:
-    """What ``--master``, ``--conf KEY=VALUE`` and ``--packages A,B`` say."""
+    """The settings in ``--master``, ``--conf KEY=VALUE`` and ``--packages A,B``."""
     given: dict[str, str] = {}
     for text in conf:
         key, mark, value = text.partition("=")

@@ -41,6 +41,12 @@ class SinkSpec:
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def shown(self) -> str:
+        """In a table: the place, or the kind of sink where that is all there is to tell."""
+        topic = self.options.get("topic")
+        return self.path or (f"{self.format} {topic}" if topic else self.format)
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuerySpec:

@@ -155,7 +155,7 @@ class App:
         for name, declared in self._queries.items():
             spec = declared.spec
             by = "function" if declared.function is not None else " ".join((spec.sql or "").split())
-            sink = (spec.sink.path or spec.sink.format) if spec.sink is not None else "memory"
+            sink = spec.sink.shown if spec.sink is not None else "memory"
             rows.append((name, spec.cls, by, sink))
         return html_table(repr(self).strip("<>"), rows)
 

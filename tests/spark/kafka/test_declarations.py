@@ -1,4 +1,4 @@
-"""What is wrong with a Kafka declaration is found without a broker; outages are told apart."""
+"""What is wrong with a Kafka declaration is found without a broker; outages are recognised."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from daybreak.dashboard.metrics import exposition
 from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import forget_all
+from daybreak.model.specs import SinkSpec
 from daybreak.spark.app import App
 from daybreak.spark.kafka.cluster import jvm
 from daybreak.spark.kafka.producer import Producer, Record, _parts, send_one_by_one, sender_of
@@ -25,6 +26,7 @@ from daybreak.spark.kafka.sink import records
 pytestmark = pytest.mark.spark
 
 ROWS = 500
+SERVERS = "kafka.bootstrap.servers"
 PASSWORD = "correct-horse-battery"
 SCHEMA = "id INT, station STRING, temperature DOUBLE, _partition INT, _offset BIGINT"
 
@@ -89,8 +91,11 @@ def test_rows_of_a_topic_reach_topics_and_files(
         cls="low",
         sink={"format": "parquet", "path": "out"},
     )
+    create(spark, servers, "late")
+    late = SinkSpec(format="kafka", options={SERVERS: servers, "topic": "late", **jaas})
     with app.run(run_dir=tmp_path / "run") as run:
         run.drain(timeout_s=120)
+        run.register("late", "SELECT id FROM readings", cls="low", sink=late, force=True)
         segments = run.store.segments("readings")
         dead = run.dead.count("readings")
         run.kafka.poll()

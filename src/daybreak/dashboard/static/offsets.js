@@ -1,4 +1,4 @@
-// How far streams are behind their Kafka topics, partition by partition. Hidden where there is none.
+// How far streams are behind their Kafka topics, partition by partition. Hidden without Kafka streams.
 
 import { run } from "./model.js";
 import { flag, h, text } from "./dom.js";

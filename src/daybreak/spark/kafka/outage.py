@@ -1,4 +1,4 @@
-"""A broker that goes away and comes back: told apart from mistakes, which do not mend themselves.
+"""A broker that goes away and comes back, as opposed to mistakes, which only a user can fix.
 
 Nothing is lost in an outage. Spark's checkpoint holds the source's place, the commit log the
 results that wait for their topic; both are tried again for as long as the run lasts.

@@ -21,7 +21,7 @@ from daybreak.spark.kafka.cluster import jvm, properties
 from daybreak.spark.kafka.options import client_options, servers, shown_servers, unreachable
 
 #: Set by the declaration where others are wanted. An idempotent producer repeats a request without
-#: writing it twice; what remains are repetitions after a crash of ours, which headers tell.
+#: writing it twice. Repetitions after a crash of the driver remain, which headers identify.
 DEFAULTS = {
     "acks": "all",
     "enable.idempotence": "true",

@@ -1,7 +1,7 @@
 """Topics as sinks: a row is a record, its value one JSON object. At least once.
 
-After a crash the records of the last deliveries may come again. Their headers say which row of
-which job of which query a record is, the same both times; and unless the declaration chooses a
+After a crash the records of the last deliveries may come again. Their headers identify the row,
+the job and the query, the same both times; and unless the declaration chooses a
 column, so does the record's key, so that a compacted topic ends up with each row once.
 """
 

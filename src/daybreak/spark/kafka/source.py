@@ -44,9 +44,9 @@ def kafka_frame(
     servers(options, place)
     topics(options, place)
     need_jars(place)
-    told = {"maxOffsetsPerTrigger": ROWS_PER_TRIGGER, **options}
-    reading = {k.removeprefix(_JSON): told.pop(k) for k in list(told) if k.startswith(_JSON)}
-    frame = spark.readStream.format("kafka").options(**told).load()
+    given = {"maxOffsetsPerTrigger": ROWS_PER_TRIGGER, **options}
+    reading = {k.removeprefix(_JSON): given.pop(k) for k in list(given) if k.startswith(_JSON)}
+    frame = spark.readStream.format("kafka").options(**given).load()
     if schema is None:
         return frame
     columns = StructType.fromDDL(schema)
