@@ -1,0 +1,1 @@
+"""The policy ``planned`` beside all others that run on Spark."""

@@ -1,0 +1,199 @@
+"""From what a policy is shown to a plan of periods: rates, costs as they turn out, hysteresis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from daybreak.model.qos import NS_PER_S, QoSGraph
+from daybreak.policies.base import Cell, View
+from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.period_choice import Periods, bound_utility, plan_periods
+from daybreak.policies.parts.period_tables import Flow, tabulate
+
+#: Without a graph every second of delay costs the same, and after a minute nothing is left.
+PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
+#: Rates are counted over both; the larger one counts for the most important cells.
+SHORT_S, LONG_S = 2.0, 10.0
+#: What is rarer than one tuple in so long is planned as if it were not.
+RAREST_S = 60.0
+#: A backlog is to be worked off in so long, at the least important cells' expense ...
+CATCH_UP_S = 5.0
+#: ... and until it is, answers are late: a cell that takes this long is worth half.
+PATIENCE_S = 30.0
+#: How much of what jobs cost more or less than expected is forgotten with each job.
+FORGET = 0.2
+#: Costs within this of what is expected are as expected; no cost is corrected by more than ...
+EXPECTED, MOST_OFF = 0.15, 5.0
+#: The old periods stay while they fit this share of the workers and yield all but this share.
+FITS, LITTLE = 0.99, 0.01
+#: How much more time they may leave unused than new ones would.
+UNUSED = 0.15
+
+
+@dataclass
+class CellPlan:
+    """What the policy follows: by cell, in ns and tuples."""
+
+    cells: Sequence[Cell]
+    flows: Sequence[Flow]
+    periods: Periods
+    #: What one second of a worker yields there.
+    density: list[float]
+
+    @property
+    def weight(self) -> float:
+        return sum(f.weight for f in self.flows)
+
+    @property
+    def utility(self) -> float:
+        """What is promised, as a share of all that arrives."""
+        return float(self.periods.value.sum()) / self.weight if self.weight else 1.0
+
+
+class CellPlanner:
+    """Plans again and again, from what the view shows then."""
+
+    def __init__(self, view: View, target: float) -> None:
+        self._view = view
+        self._target = target
+        self._rates = ArrivalRates()
+        self.plan: CellPlan | None = None
+        #: By the first query of a cell: what its jobs took and were expected to take.
+        self._took: dict[int, tuple[float, float]] = {}
+        #: Above 1 while jobs that are due are late: then all costs count for so much more.
+        self.strain = 1.0
+        #: Plans that replaced another's periods.
+        self.changes = 0
+
+    def note(self, now_ns: int) -> None:
+        """Counts what has arrived so far."""
+        self._rates.note(now_ns, self._view.arrived)
+
+    def took(self, cell: Cell, expected_ns: float, actual_ns: float) -> None:
+        """A job of this cell ended."""
+        key = cell.queries[0]
+        actual, expected = self._took.get(key, (0.0, 0.0))
+        keep = 1 - FORGET
+        self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
+
+    def correction(self, cell: Cell) -> float:
+        """How much dearer its jobs turn out than its costs let expect."""
+        actual, expected = self._took.get(cell.queries[0], (0.0, 0.0))
+        if not expected:
+            return 1.0
+        ratio = min(max(actual / expected, 1 / MOST_OFF), MOST_OFF)
+        return ratio if abs(ratio - 1) > EXPECTED else 1.0
+
+    def replan(self) -> CellPlan:
+        """The plan for what the view shows now; old periods stay if they are as good."""
+        view = self._view
+        cells = list(view.cells)
+        flows = self._flows(cells)
+        found = plan_periods(flows, view.workers, self._target / self.strain)
+        old = self.plan
+        if old is not None and [c.queries for c in old.cells] == [c.queries for c in cells]:
+            kept = _evaluated(flows, old.periods, found)
+            if self._as_good(kept, found):
+                found = kept
+            else:
+                self.changes += 1
+        density = _densities(flows, found)
+        self.plan = CellPlan(cells, flows, found, density)
+        return self.plan
+
+    def _as_good(self, kept: Periods, found: Periods) -> bool:
+        load, workers = float(kept.load.sum()), self._view.workers
+        fits = load <= max(FITS * workers / self.strain, float(found.load.sum()))
+        yields = float(kept.value.sum()) >= (1 - LITTLE) * float(found.value.sum())
+        used = load >= float(found.load.sum()) - UNUSED * workers
+        return bool(fits and yields and used)
+
+    def bound(self) -> float:
+        """The most that any schedule could yield at these rates and costs."""
+        return bound_utility(self.plan.flows, self._view.workers) if self.plan else 1.0
+
+    def _flows(self, cells: Sequence[Cell]) -> list[Flow]:
+        priority, cls = self._view.class_priority, self._view.query_class
+        highest = [max(priority[cls[q]] for q in cell.queries) for cell in cells]
+        top = max(highest, default=0.0)
+        return [self._flow(c, cell, highest[c] >= top) for c, cell in enumerate(cells)]
+
+    def _flow(self, index: int, cell: Cell, important: bool) -> Flow:
+        view, cost = self._view, cell.cost
+        riders = len(cell.queries) - 1
+        off = self.correction(cell) / NS_PER_S
+        worth: dict[QoSGraph, float] = {}
+        for q in cell.queries:
+            graph = view.network.queries[q].qos or PLAIN
+            weight = view.class_priority[view.query_class[q]] * view.query_weight[q]
+            worth[graph] = worth.get(graph, 0.0) + weight
+        flow = Flow(
+            rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
+            fixed_s=max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7),
+            per_tuple_s=off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns),
+            worth=tuple(worth.items()),
+            slide_s=cell.slide_ns / NS_PER_S,
+            fixed_error_s=off * cost.fixed_error_ns,
+            per_tuple_error_s=off * cost.per_tuple_error_ns,
+        )
+        return self._with_backlog(index, cell, flow)
+
+    def _rate(self, cell: Cell, important: bool) -> float:
+        """Tuples per second: of its query that gets most, all of its inputs together."""
+        spans = [max(LONG_S, 3 * cell.slide_ns / NS_PER_S)]
+        if important and not cell.slide_ns:
+            spans.append(SHORT_S)
+        return max(
+            sum(self._rates.per_s(b, span) for b in self.inputs(q))
+            for span in spans
+            for q in cell.queries
+        )
+
+    def inputs(self, query: int) -> list[int]:
+        """The boxes of a query that streams feed."""
+        network = self._view.network
+        streams = network.stream_index
+        return [
+            b for b in network.query_boxes[query]
+            if any(name in streams for name in network.boxes[b].inputs)
+        ]  # fmt: skip
+
+    def _with_backlog(self, index: int, cell: Cell, flow: Flow) -> Flow:
+        """What waits beyond one period's tuples takes time of its own until it is worked off."""
+        pending = self._view.pending
+        waiting = max(sum(pending[b] for b in self.inputs(q)) for q in cell.queries)
+        period_s = flow.slide_s + flow.end_s / 2
+        if self.plan is not None and index < len(self.plan.cells):
+            last = float(self.plan.periods.period_s[index])
+            period_s = 2 * last + 2 * flow.slide_s if np.isfinite(last) else period_s
+        excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
+        if excess_s <= 0.02:
+            return flow
+        load = min(excess_s / CATCH_UP_S, max(0.95 - flow.work, 0.05))
+        late_s = excess_s / load
+        return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
+
+
+def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
+    """What the old periods cost and yield now."""
+    table = tabulate(
+        flows, longest_job_s=new.longest_job_s, wait_s=new.wait_s, periods_s=old.period_s
+    )
+    served = old.served.astype(np.int64)
+    rows = np.arange(len(flows))
+    return Periods(
+        old.period_s, table.load[rows, served], table.value[rows, served],
+        table.job_s[rows, served], new.price, old.longest_job_s, new.wait_s,
+    )  # fmt: skip
+
+
+def _densities(flows: Sequence[Flow], periods: Periods) -> list[float]:
+    """Yield per worker-second: as planned, or at best where a cell is not served."""
+    best = tabulate(flows, longest_job_s=periods.longest_job_s, wait_s=periods.wait_s)
+    ratio = (best.value[:, 1:] / np.maximum(best.load[:, 1:], 1e-12)).max(axis=1)
+    planned = periods.value / np.maximum(periods.load, 1e-12)
+    found: list[float] = np.where(periods.served, planned, ratio).tolist()
+    return found

@@ -1,0 +1,236 @@
+"""Chooses how often each cell is served: a Lagrange multiplier over tables, and a knapsack.
+
+Maximise the sum of V over cells while the sum of their loads stays within a budget. For a price
+``p`` per worker, every cell by itself takes the choice with the largest V - p load; only choices
+on the upper hull of its table (and of not being served: load 0, V 0) are ever taken. The lowest
+price at which all together stay within the budget is found by bisection: the problem of spreading
+refresh bandwidth over a mirror, whose curves have a closed form (``freshness.multiplier``), and
+these do not. What the jump at that price leaves over is spent on the best that still fits.
+
+For any price p >= 0, ``sum over cells of max(V - p load) + p W`` is at least what any schedule on W
+workers yields (weak duality): with the lag at its least, that is the upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daybreak.model.qos import NS_PER_S
+from daybreak.policies.parts.period_tables import BEYOND, Floats, Flow, Table, tabulate
+
+Ints = NDArray[np.int64]
+_HALVINGS = 50
+#: What is worth so little more is worth the same.
+_SAME = 1e-6
+#: Time that is left shortens periods, until so much of it is used.
+COMFORT = 0.6
+#: Trains are tried that keep a worker for these shares of the shortest deadline.
+JOB_SHARES = (0.1, 0.2, 0.4, 0.8)
+LEAST_JOB_S = 0.05
+
+
+@dataclass(frozen=True)
+class Periods:
+    """How often each cell is served; all by cell."""
+
+    #: Infinite for cells that are not served by plan.
+    period_s: Floats
+    load: Floats
+    value: Floats
+    #: How long a job of each takes.
+    job_s: Floats
+    #: What one more worker would yield per second.
+    price: float
+    #: How long the plan lets a job be, and how long it expects one that is due to wait.
+    longest_job_s: float = 0.0
+    wait_s: float = 0.0
+
+    @property
+    def served(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.period_s)
+
+
+def plan_periods(flows: Sequence[Flow], workers: int, target: float) -> Periods:
+    """The best periods whose loads fit ``target`` of the workers.
+
+    A job cannot be interrupted, so others wait for long trains, and short ones start often. A few
+    lengths are tried.
+    """
+    deadlines = [g.deadline_ns / NS_PER_S for f in flows for g, _ in f.worth if g.deadline_ns]
+    shortest = min(deadlines, default=1.0)
+    best: Periods | None = None
+    for share in JOB_SHARES:
+        longest_s = max(share * shortest, LEAST_JOB_S)
+        found = _plan(flows, workers, target, longest_s)
+        if best is None or found.value.sum() > best.value.sum() * (1 + 1e-3):
+            best = found
+    assert best is not None
+    return best
+
+
+def _plan(flows: Sequence[Flow], workers: int, target: float, longest_s: float) -> Periods:
+    """With trains of at most this length; their expected wait is found with the plan."""
+    budget, wait_s = target * workers, 0.0
+    for _ in range(2):
+        table = tabulate(flows, longest_job_s=longest_s, wait_s=wait_s)
+        choice, price = choose(table, budget)
+        wait_s = _wait_s(table, choice, workers)
+    table = tabulate(flows, longest_job_s=longest_s, wait_s=wait_s)
+    margin = _margin(flows, table, choice)
+    choice, price = choose(table, max(budget - margin, budget / 2))
+    if not price:
+        choice = _sooner(flows, table, choice, COMFORT * workers)
+    rows = np.arange(len(choice))
+    return Periods(
+        table.period_s[rows, choice], table.load[rows, choice], table.value[rows, choice],
+        table.job_s[rows, choice], price, longest_s, wait_s,
+    )  # fmt: skip
+
+
+def _wait_s(table: Table, choice: Ints, workers: int) -> float:
+    """How long a job that is due waits: for the rest of another's, if all workers have one."""
+    rows = np.arange(len(choice))
+    job, load = table.job_s[rows, choice], table.load[rows, choice]
+    busy = float(load.sum())
+    if not busy:
+        return 0.0
+    rest_s = float(job @ load) / busy / 2
+    return min(busy / workers, 1.0) ** workers * rest_s / workers * 2
+
+
+def _margin(flows: Sequence[Flow], table: Table, choice: Ints) -> float:
+    """The standard error of all loads together; errors of a cell's two figures cancel."""
+    rows = np.arange(len(choice))
+    fixed = np.array([f.fixed_error_s for f in flows]) / table.period_s[rows, choice]
+    each = np.array([f.rate_per_s * f.per_tuple_error_s for f in flows]) * (choice > 0)
+    return float(np.linalg.norm(np.maximum(fixed, each)))
+
+
+def choose(table: Table, budget: float) -> tuple[Ints, float]:
+    """The column of each row, and the price at which they were chosen."""
+    high = float(np.max(table.value[:, 1:] / np.maximum(table.load[:, 1:], 1e-12), initial=0.0))
+    choice = _best(table, 0.0)
+    if _load(table, choice) <= budget:
+        return choice, 0.0
+    low, high = 0.0, high * 1.01 + 1e-300
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2 if low < high / 1e6 else np.sqrt(low * high)
+        if _load(table, _best(table, middle)) > budget:
+            low = middle
+        else:
+            high = middle
+        if high - low < 1e-4 * high:
+            break
+    return _fill(table, _best(table, high), budget), high
+
+
+def _best(table: Table, price: float) -> Ints:
+    """Of equals the first: not to serve, then the longest period."""
+    worth = table.value - price * np.minimum(table.load, 1e9)
+    least = worth.max(axis=1, keepdims=True) - _SAME * np.abs(table.value).max(axis=1, keepdims=True)
+    choice: Ints = np.argmax(worth >= least, axis=1)
+    return choice
+
+
+def _load(table: Table, choice: Ints) -> float:
+    return float(table.load[np.arange(len(choice)), choice].sum())
+
+
+def _fill(table: Table, choice: Ints, budget: float) -> Ints:
+    """Spends what is left of the budget, on the largest gain that fits each time."""
+    rows = np.arange(len(choice))
+    choice = choice.copy()
+    for _ in range(2 * len(choice)):
+        left = budget - _load(table, choice)
+        gain = table.value - table.value[rows, choice][:, None]
+        more = table.load - table.load[rows, choice][:, None]
+        gain[more > left] = 0.0
+        row, column = np.unravel_index(np.argmax(gain), gain.shape)
+        if gain[row, column] <= _SAME * table.value[row].max():
+            break
+        choice[row] = column
+    return choice
+
+
+def _sooner(flows: Sequence[Flow], table: Table, choice: Ints, budget: float) -> Ints:
+    """Shorter periods that are worth as much: with time to spare, answers come sooner."""
+    rows = np.arange(len(choice))
+    if _load(table, choice) >= budget:
+        return choice
+    value = table.value[rows, choice][:, None]
+    as_good = (table.value >= value * (1 - _SAME)) & (choice > 0)[:, None]
+    urgency = np.array([f.weight / max(f.end_s, 1e-3) for f in flows])[:, None]
+    longest = np.where(choice > 0, table.latency_s[rows, choice], 0.0)[:, None]
+    finite = np.where(np.isfinite(table.latency_s), table.latency_s, 0.0)
+    saved = np.where(as_good, urgency * np.maximum(longest - finite, 0.0), 0.0)
+    saved[:, 0] = 0.0
+    load = np.where(as_good, table.load, np.inf)
+    load[choice == 0, 0] = 0.0
+    eager = Table(table.period_s, load, saved, table.latency_s, table.job_s)
+    base = load[rows, choice].sum()
+    # What is chosen already is paid: only more than that has a price.
+    found, _ = choose(_above(eager, load[rows, choice]), budget - float(base))
+    return np.where(saved[rows, found] > 0, found, choice)
+
+
+def _above(table: Table, paid: Floats) -> Table:
+    """The table with loads beyond what is paid already."""
+    return Table(
+        table.period_s, np.maximum(table.load - paid[:, None], 0.0), table.value,
+        table.latency_s, table.job_s,
+    )  # fmt: skip
+
+
+def bound_utility(flows: Sequence[Flow], workers: int, grain_s: float = 0.0) -> float:
+    """The most that any schedule of these cells can yield, as a share of all that arrives.
+
+    ``grain_s``: how far apart tuples arrive together (segments); between them nothing arrives
+    that a job could answer sooner.
+    """
+    total = sum(f.weight for f in flows)
+    if not total:
+        return 1.0
+    load, value = zip(*(_optimistic(f, grain_s) for f in flows), strict=True)
+    stacked, worth = np.vstack(load), np.vstack(value)
+    prices = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 200) * total / workers])
+    best = min(
+        float((worth - p * stacked).max(axis=1).clip(0.0).sum() + p * workers) for p in prices
+    )
+    return min(1.0, best / total)
+
+
+#: Finer than for planning: each choice counts with the load of the next cheaper one.
+_FINE = 400
+
+
+def _optimistic(flow: Flow, grain_s: float) -> tuple[Floats, Floats]:
+    """Loads and values that no period beats: no wait, no tuple slows its job, no gaps."""
+    if flow.slide_s:
+        slides = np.unique(np.geomspace(1, 4 + BEYOND * flow.end_s / flow.slide_s, 64).astype(int))
+        ago = np.arange(slides[-1])
+        sums = np.zeros(len(slides))
+        for graph, weight in flow.worth:
+            late = (flow.fixed_s + ago * flow.slide_s) * NS_PER_S
+            sums += weight * np.cumsum(graph.utility(late))[slides - 1]
+        value = flow.rate_per_s * sums / slides
+        period = slides * flow.slide_s
+    else:
+        grain = max(grain_s, 1 / flow.rate_per_s)
+        low = max(grain, flow.fixed_s, 1e-6)
+        period = np.geomspace(low, max(50 * flow.end_s, 50 * low), _FINE)
+        begin = (flow.fixed_s - grain) * NS_PER_S
+        value = np.zeros(_FINE)
+        for graph, weight in flow.worth:
+            ends, begins = begin + period * NS_PER_S, np.array([begin])
+            mean = (graph.area(ends) - graph.area(begins)) / (period * NS_PER_S)
+            value += flow.rate_per_s * weight * mean
+    fixed = flow.fixed_s / np.append(period[1:], np.inf)
+    load = np.full(_FINE, np.inf)
+    worth = np.zeros(_FINE)
+    load[: len(fixed)] = fixed + flow.work
+    worth[: len(fixed)] = value
+    return np.minimum(load, 1e12), worth

@@ -1,0 +1,187 @@
+"""What a cell costs and yields when it is served every T seconds, as a table over periods.
+
+A cell (queries that run as one job) on which ``r`` tuples arrive per second, whose jobs take ``f``
+seconds to start and ``s`` per tuple, takes ``load(T) = f / T + r s`` of one worker. Its tuples wait
+between 0 and T, and then ``lag(T) = f + r s T`` for the job itself, so it yields per second
+
+    V(T) = r sum_q w_q (1/T) integral over x in [0, T] of U_q(lag(T) + x)
+
+With the lag held fixed this is concave in 1/T; with the lag it is S-shaped, hence a table. Two
+refinements: a period begins with the first tuple that waits, so that where tuples are rare a
+cycle takes T + 1/r; and rows of windows all become pending as their window closes, so periods
+are multiples of the slide. All times are in seconds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from daybreak.model.qos import NS_PER_S, QoSGraph
+
+Floats = NDArray[np.float64]
+#: Periods per cell, in equal steps of their logarithm.
+POINTS = 48
+#: A cell whose tuples alone take more than this share of a worker cannot keep up: its jobs run
+#: one at a time.
+MOST_WORK = 0.98
+#: No period is longer than so many times the latency beyond which nothing more is lost.
+BEYOND = 2.0
+
+
+class Flow(NamedTuple):
+    """What arrives at a cell, what its jobs cost, and what answers are worth."""
+
+    rate_per_s: float
+    fixed_s: float
+    per_tuple_s: float
+    #: Graphs of the cell's queries, each with the weight of all queries that have it.
+    worth: tuple[tuple[QoSGraph, float], ...]
+    #: How far apart windows close; 0 for queries that answer rows.
+    slide_s: float = 0.0
+    #: What it costs, as load, to work off what has piled up.
+    backlog_load: float = 0.0
+    #: The share of its yield that is left, as answers are late until that is done.
+    in_time: float = 1.0
+    #: Standard errors of the costs.
+    fixed_error_s: float = 0.0
+    per_tuple_error_s: float = 0.0
+
+    @property
+    def work(self) -> float:
+        """Seconds of work per second on tuples alone."""
+        return self.rate_per_s * self.per_tuple_s
+
+    @property
+    def weight(self) -> float:
+        """What it yields per second if every answer is in time."""
+        return self.rate_per_s * sum(weight for _, weight in self.worth)
+
+    @property
+    def end_s(self) -> float:
+        """The latency beyond which a longer wait loses nothing more."""
+        return max(graph.points[-1][0] for graph, _ in self.worth)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One row per cell, one column per choice; the first choice is not to serve it."""
+
+    period_s: Floats
+    load: Floats
+    value: Floats
+    #: Mean latency of its tuples.
+    latency_s: Floats
+    #: How long a job takes.
+    job_s: Floats
+
+
+def tabulate(
+    flows: Sequence[Flow], *, longest_job_s: float, wait_s: float, periods_s: Floats | None = None
+) -> Table:
+    """The table of these cells; of given periods, if there are any, that alone.
+
+    ``longest_job_s``: the job that a train may make, so that others need not wait for longer (or
+    twice the cost of starting it, if that is more). ``wait_s``: how long a job that is due waits
+    for a worker.
+    """
+    fixed = np.array([f.fixed_s for f in flows])[:, None]
+    each = np.array([f.per_tuple_s for f in flows])[:, None]
+    rate = np.array([f.rate_per_s for f in flows])[:, None]
+    backlog = np.array([f.backlog_load for f in flows])[:, None]
+    if periods_s is None:
+        period = _periods(flows, fixed, rate * each, rate, longest_job_s, wait_s)
+    else:
+        period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
+    tuples = 1 + rate * period
+    tuples[[f.slide_s > 0 for f in flows]] -= 1
+    job = fixed + each * tuples
+    gap = np.array([0.0 if f.slide_s else 1 / f.rate_per_s for f in flows])[:, None]
+    load = job / (period + gap) + backlog
+    value, latency = np.zeros_like(period), np.zeros_like(period)
+    lag = job + wait_s
+    for graph, rows, weights in _by_graph(flows):
+        worth = _mean_worth(graph, rate[rows], period[rows], lag[rows])
+        value[rows] += rate[rows] * weights[:, None] * worth
+    latency = lag + period * (1 + rate * period / 2) / (1 + rate * period)
+    for c, flow in enumerate(flows):
+        if flow.slide_s:
+            value[c] = _window_value(flow, period[c], lag[c])
+            latency[c] = lag[c] + (period[c] - flow.slide_s) / 2
+        value[c] *= flow.in_time
+        if flow.work >= MOST_WORK:
+            value[c], load[c] = 0.0, np.inf
+    first = np.zeros((len(flows), 1))
+    return Table(
+        period_s=np.hstack([first + np.inf, period]),
+        load=np.hstack([first, load]),
+        value=np.hstack([first, value]),
+        latency_s=np.hstack([first + np.inf, latency]),
+        job_s=np.hstack([first, job]),
+    )
+
+
+def _periods(
+    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, longest_s: float, wait_s: float
+) -> Floats:
+    """From the shortest period that leaves time for its jobs to the longest of use."""
+    spare = 1 - np.minimum(work, MOST_WORK)
+    low = np.maximum(fixed / spare - 1 / rate, np.maximum(fixed / 20, 1e-6))
+    end = np.array([BEYOND * max(f.end_s, 1.0) for f in flows])[:, None]
+    train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
+    high = np.maximum(np.minimum(end, train), low * 1.05)
+    steps = np.linspace(1.0, 0.0, POINTS)  # the longest first: of equals, the cheapest
+    periods = low * (high / low) ** steps
+    knees = sorted({c for f in flows for g, _ in f.worth for c in g.critical_ns[:1]})
+    # Just in time for a deadline is where the best choice often is.
+    exact = [(knee / NS_PER_S - fixed - wait_s) / (1 + work) for knee in knees]
+    if exact:
+        periods = np.hstack([periods, np.clip(np.hstack(exact), low, high)])
+        periods = -np.sort(-periods, axis=1)
+    for c, flow in enumerate(flows):
+        if flow.slide_s:
+            least = np.ceil(low[c] / flow.slide_s)
+            periods[c] = flow.slide_s * np.maximum(np.floor(periods[c] / flow.slide_s), least)
+    return periods
+
+
+def _by_graph(flows: Sequence[Flow]) -> list[tuple[QoSGraph, list[int], Floats]]:
+    """Each graph with the cells over rows that have it, and its weight in each."""
+    found: dict[QoSGraph, tuple[list[int], list[float]]] = {}
+    for c, flow in enumerate(flows):
+        for graph, weight in flow.worth if not flow.slide_s else ():
+            rows, weights = found.setdefault(graph, ([], []))
+            rows.append(c)
+            weights.append(weight)
+    return [(graph, rows, np.array(weights)) for graph, (rows, weights) in found.items()]
+
+
+def _mean_worth(graph: QoSGraph, rate: Floats, period: Floats, lag: Floats) -> Floats:
+    """The mean worth of a train: the tuple that begins it waits longest, others evenly less."""
+    ends_ns, begins_ns = (lag + period) * NS_PER_S, lag * NS_PER_S
+    mean = (graph.area(ends_ns) - graph.area(begins_ns)) / (period * NS_PER_S)
+    others = rate * period
+    first: Floats = np.interp(ends_ns, *_knots(graph))
+    worth: Floats = (first + others * mean) / (1 + others)
+    return worth
+
+
+def _knots(graph: QoSGraph) -> tuple[list[float], list[float]]:
+    return [x * NS_PER_S for x, _ in graph.points], [y for _, y in graph.points]
+
+
+def _window_value(flow: Flow, period: Floats, lag: Floats) -> Floats:
+    """As V, of windows of which every k-th begins a job that answers them all."""
+    slides = np.maximum(np.rint(period / flow.slide_s), 1).astype(np.int64)
+    ago = np.arange(slides.max())
+    late_ns = (lag[:, None] + ago * flow.slide_s) * NS_PER_S
+    mine = ago < slides[:, None]
+    value = np.zeros_like(period)
+    for graph, weight in flow.worth:
+        worth = np.interp(late_ns, *_knots(graph))
+        value += weight * (worth * mine).sum(axis=1) / slides
+    return flow.rate_per_s * value
