@@ -17,8 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
-from daybreak.policies.parts.cell_planner import PLAIN, CellPlan, CellPlanner
+from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
+from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
+from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.ready import ReadyQueries
 from daybreak.policies.trains import oldest_ns
 
@@ -29,13 +30,10 @@ SOON_NS = 200_000_000
 EARLY = 0.5
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
 LONGER = 1.3
+#: Trains may always be so long.
+LEAST_LONGEST_S = 0.05
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
-#: While jobs are late, costs count for so much more each time; then it is forgotten slowly.
-STRAIN, MOST_STRAIN, RELAX_PER_S = 1.05, 2.0, 0.98
-#: A job is late if it is worth so much less than planned.
-LOST = 0.05
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedParams:
@@ -52,17 +50,23 @@ class PlannedParams:
             raise ConfigError("policy", f"replan_s {self.replan_s}", "give seconds above 0")
 
 
-class _Out(NamedTuple):
+@dataclass(slots=True)
+class _Out:
     """A job under way."""
 
-    cell: int
+    cell: Cell
     begun_ns: int
-    expected_ns: float
+    #: The first box of the query that was asked, and how many tuples it had taken before.
+    box: int
+    before: int
+    riders: int = 0
 
 
 class _Candidate(NamedTuple):
     """A cell that holds tuples and is free."""
 
+    #: The latest instant to begin without losing more than planned.
+    latest_ns: int
     due_ns: int
     cell: int
     query: int
@@ -88,11 +92,11 @@ class Planned(BasePolicy):
         self._planned_ns = 0
         self._stale = True
         self._trial_ns = 0
-        #: By cell: when its last job began, and what it was expected to take.
-        self._begun: dict[int, tuple[int, float]] = {}
+        #: By the first query of a cell: when its last job began, and how long it took.
+        self._begun: dict[int, tuple[int, int]] = {}
+        self._newest: _Out | None = None
         #: Cells that are left out until the next plan, because others are late.
         self._suspended: set[int] = set()
-        self._jobs: dict[int, int] = {}
 
     # Events
 
@@ -102,11 +106,16 @@ class Planned(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
         out = self._out.pop(worker)
-        if cost_ns and out.cell < len(self._plan.cells):
-            self.planner.took(self._plan.cells[out.cell], out.expected_ns, now_ns - out.begun_ns)
+        taken = self.view.tuples_in[out.box] - out.before
+        if cost_ns and taken > 0:
+            took_ns = now_ns - out.begun_ns
+            self.planner.took(out.cell, out.cell.cost.of(taken, out.riders), took_ns)
+            self._begun[out.cell.queries[0]] = out.begun_ns, took_ns
 
     def on_boarding(self, box: int, now_ns: int) -> None:
         self.units.boarded(box)
+        if self._newest is not None and self._newest.begun_ns == now_ns:
+            self._newest.riders += 1
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self._stale = True
@@ -133,27 +142,43 @@ class Planned(BasePolicy):
         self.work.scanned += len(self.units.ready)
         served, others = self._candidates(now_ns)
         self.work.compared += len(served) + len(others)
-        wake_ns = None
-        early: list[_Candidate] = []
-        for c in served:
-            at_ns = self._early_ns(c)
-            if at_ns <= now_ns:
-                early.append(c)
-            else:
-                wake_ns = at_ns if wake_ns is None else min(wake_ns, at_ns)
-        if early:
-            return self._serve(min(early), now_ns, worker)
-        if others:
-            plan = self._serve_other(others, served, now_ns, worker)
+        due = [c for c in served if c.due_ns <= now_ns]
+        if due:
+            return self._serve(min(due), now_ns, worker)
+        room_ns = self._room_ns(served, now_ns)
+        back = [c for c in others if c.cell in self._plan.returning]
+        if back:
+            plan = self._serve_other(back, room_ns, now_ns, worker)
             if plan is not None:
                 return plan
-        return None if wake_ns is None else Wait(wake_ns)
+        early = [c for c in served if self._early_ns(c) <= now_ns]
+        for c in sorted(early):
+            if self._least_job_s(c.cell) * NS_PER_S <= room_ns:
+                return self._serve(c, now_ns, worker)
+        if others:
+            plan = self._serve_other(others, room_ns, now_ns, worker)
+            if plan is not None:
+                return plan
+        ahead = [at for c in served for at in (self._early_ns(c), c.due_ns) if at > now_ns]
+        return Wait(min(ahead)) if ahead else None
+
+    def _room_ns(self, served: list[_Candidate], now_ns: int) -> int:
+        """How long a job may take that is not due, before one must begin."""
+        waiting = min((c.latest_ns for c in served), default=now_ns + self._calm_ns) - now_ns
+        return min(waiting, self._calm_ns)
+
+    def _least_job_s(self, cell: int) -> float:
+        """The shortest job of use: twice its start, or one window."""
+        flow = self._plan.flows[cell]
+        window_s = flow.work * flow.slide_s
+        return flow.fixed_s + (window_s or flow.fixed_s)
 
     def _follow(self, now_ns: int) -> None:
         """Counts arrivals, and plans if it is time to."""
         if self._noted_ns is None or now_ns - self._noted_ns >= NOTE_NS:
             self._noted_ns = now_ns
             self.planner.note(now_ns)
+            self._stale = self._stale or self.planner.drifted()
         soon = self._stale and now_ns >= self._planned_ns + SOON_NS
         if soon or now_ns >= self._replan_ns or self.planner.plan is None:
             self._make_plan(now_ns)
@@ -161,7 +186,7 @@ class Planned(BasePolicy):
     def _make_plan(self, now_ns: int) -> None:
         planner = self.planner
         passed_s = (now_ns - self._planned_ns) / NS_PER_S
-        planner.strain = max(1.0, planner.strain * RELAX_PER_S ** min(passed_s, 10.0))
+        planner.relax(passed_s)
         changes = planner.changes
         plan = self._plan = planner.replan()
         if planner.changes > changes:
@@ -176,6 +201,15 @@ class Planned(BasePolicy):
                 periods.period_s.tolist(), slides, periods.served.tolist(), strict=True
             )
         ]
+        self._bears_ns = [
+            round(_deadline_ns(f) - job_s * NS_PER_S)
+            for f, job_s in zip(plan.flows, periods.job_s.tolist(), strict=True)
+        ]
+        #: A train that works off a backlog makes no longer jobs than the plan has anyway.
+        self._longest_s = max(LEAST_LONGEST_S, float(periods.job_s.max(initial=0.0)))
+        bears = zip(self._period_ns, self._bears_ns, strict=True)
+        #: How long it takes at least until a cell that holds nothing yet must begin.
+        self._calm_ns = min((max(p, b) for p, b in bears if p is not None), default=NS_PER_S)
         self._suspended.clear()
         self._planned_ns = now_ns
         self._stale = False
@@ -184,7 +218,7 @@ class Planned(BasePolicy):
     def _candidates(self, now_ns: int) -> tuple[list[_Candidate], list[_Candidate]]:
         """Cells that wait: those that the plan serves, and the others."""
         view, units, cell_of = self.view, self.units.units, self._cell_of
-        busy = {out.cell for out in self._out.values()}
+        busy = {cell_of.get(out.cell.queries[0]) for out in self._out.values()}
         heads: dict[int, tuple[int, int]] = {}
         for q in self.units.ready:
             cell = cell_of.get(q)
@@ -197,17 +231,19 @@ class Planned(BasePolicy):
         for cell, (head_ns, q) in heads.items():
             period_ns = self._period_ns[cell]
             if period_ns is None or cell in self._suspended:
-                others.append(_Candidate(head_ns, cell, q, head_ns))
+                others.append(_Candidate(head_ns, head_ns, cell, q, head_ns))
             else:
                 due_ns = max(head_ns + period_ns, self._next_turn_ns(cell))
-                served.append(_Candidate(due_ns, cell, q, head_ns))
+                latest_ns = max(due_ns, head_ns + self._bears_ns[cell])
+                served.append(_Candidate(latest_ns, due_ns, cell, q, head_ns))
         return served, others
 
     def _next_turn_ns(self, cell: int) -> int:
         """When a cell that works off a backlog has waited for its share of the time."""
-        if cell not in self._begun:
+        first = self._plan.cells[cell].queries[0]
+        if first not in self._begun:
             return 0
-        begun_ns, took_ns = self._begun[cell]
+        begun_ns, took_ns = self._begun[first]
         load = float(self._plan.periods.load[cell])
         return begun_ns + round(took_ns / max(load, 1e-3))
 
@@ -219,65 +255,53 @@ class Planned(BasePolicy):
         self._watch(c, now_ns)
         flow, periods = self._plan.flows[c.cell], self._plan.periods
         period_s = float(periods.period_s[c.cell])
-        fits = (periods.longest_job_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
+        fits = (self._longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
         limit = max(LONGER * flow.rate_per_s * period_s, fits, 1.0)
         return self._start(c, limit, now_ns, worker)
 
     def _start(self, c: _Candidate, limit: float, now_ns: int, worker: int) -> Plan:
-        boxes, view = self.units.units[c.query], self.view
+        boxes = self.units.units[c.query]
         most = max(1, round(min(limit, 1e15)))
         cell = self._plan.cells[c.cell]
-        tuples = min(most, max(view.pending[b] for b in boxes))
-        riders = sum(q in self.units.ready for q in cell.queries) - 1
-        expected_ns = cell.cost.of(tuples, max(riders, 0))
-        self._out[worker] = _Out(c.cell, now_ns, expected_ns)
-        self._begun[c.cell] = now_ns, expected_ns
+        self._newest = _Out(cell, now_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        self._out[worker] = self._newest
+        self._begun[cell.queries[0]] = now_ns, 0
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
         self.units.taken(plan)
         return plan
 
     def _serve_other(
-        self, others: list[_Candidate], served: list[_Candidate], now_ns: int, worker: int
+        self, others: list[_Candidate], room_ns: int, now_ns: int, worker: int
     ) -> Plan | None:
         """A cell that is not served by plan, in a train that ends before somebody is due."""
-        plan = self._plan
-        longest_s = plan.periods.longest_job_s
-        room_s = longest_s
-        if served:
-            room_s = min(room_s, (min(served).due_ns - now_ns) / NS_PER_S)
-        best = max(others, key=lambda c: (plan.density[c.cell], -c.cell))
+        plan, begun = self._plan, self._begun
+        longest_s = self._longest_s
+        room_s = min(room_ns / NS_PER_S, longest_s)
+        fits = [c for c in others if self._least_job_s(c.cell) <= room_s]
         if now_ns >= self._trial_ns:
             # What it would cost at its proper length has to be tried again and again.
-            best = min(others, key=lambda c: (self._begun.get(c.cell, (0, 0.0))[0], c.cell))
-            self._trial_ns = now_ns + round(longest_s / (TRIALS * self.view.workers) * NS_PER_S)
-            room_s = longest_s
-        flow = plan.flows[best.cell]
-        if served and room_s < 2 * flow.fixed_s and room_s < longest_s:
+            best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], (0, 0)), c))
+            room_s = max(longest_s, self._least_job_s(best.cell))
+            self._trial_ns = now_ns + round(room_s / (TRIALS * self.view.workers) * NS_PER_S)
+        elif fits:
+            best = max(fits, key=lambda c: (plan.density[c.cell], -c.cell))
+        else:
             return None
-        limit = max((room_s - flow.fixed_s), flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
+        flow = plan.flows[best.cell]
+        limit = max(room_s - flow.fixed_s, flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
         return self._start(best, limit, now_ns, worker)
 
     def _watch(self, c: _Candidate, now_ns: int) -> None:
-        """If a job begins so late that it loses what was planned, the least worthy pays."""
-        plan, periods = self._plan, self._plan.periods
-        if now_ns <= c.due_ns + round(periods.longest_job_s * NS_PER_S):
+        """If planned jobs lose more than planned, the least worthy cell pays, at once."""
+        plan = self._plan
+        if plan.flows[c.cell].backlog_load:
+            return  # that it is late is planned
+        if not self.planner.started(c.cell, (now_ns - c.head_ns) / NS_PER_S, now_ns):
             return
-        flow = plan.flows[c.cell]
-        if flow.backlog_load:
-            return
-        job_s = float(periods.job_s[c.cell])
-        expected_ns = (float(periods.period_s[c.cell]) + job_s) * NS_PER_S
-        actual_ns = now_ns - c.head_ns + job_s * NS_PER_S
-        if all(g.worth(actual_ns) >= g.worth(expected_ns) - LOST for g, _ in flow.worth):
-            return
-        least = [
-            cell for cell, period in enumerate(self._period_ns)
-            if period is not None and cell not in self._suspended
-        ]  # fmt: skip
-        worst = min(least, key=plan.density.__getitem__)
-        if len(least) > 1 and plan.density[worst] < plan.density[c.cell]:
+        left = [i for i, p in enumerate(self._period_ns) if p is not None]
+        worst = min(left, key=lambda i: (i in self._suspended, plan.density[i]))
+        if plan.density[worst] < plan.density[c.cell]:
             self._suspended.add(worst)
-        self.planner.strain = min(self.planner.strain * STRAIN, MOST_STRAIN)
         self._stale = True
 
     # What it reports
@@ -305,4 +329,6 @@ class Planned(BasePolicy):
         }
 
 
-__all__ = ["PLAIN", "Planned", "PlannedParams"]
+def _deadline_ns(flow: Flow) -> float:
+    """The latency from which a cell's answers lose worth; 0 where they do at once."""
+    return min((graph.deadline_ns or 0 for graph, _ in flow.worth), default=0)

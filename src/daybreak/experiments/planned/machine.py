@@ -114,7 +114,9 @@ class _Executor(JobExecutor):
         if self.bounded is None:
             self.bounded = self._compositor.trains
             self.any = _AnyTrain()
-        self._compositor.trains = self.bounded if step.limit is None else self.any
+        free = step.limit is not None
+        self._compositor.trains = self.any if free else self.bounded
+        self._compositor.bound_ns = NEVER if free else RIDER_BOUND_NS
         return super()._job(step, begins_ns)
 
 

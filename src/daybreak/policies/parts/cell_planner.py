@@ -10,7 +10,12 @@ import numpy as np
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import Cell, View
 from daybreak.policies.parts.arrival_rates import ArrivalRates
-from daybreak.policies.parts.period_choice import Periods, bound_utility, plan_periods
+from daybreak.policies.parts.period_choice import (
+    BLOCKING,
+    Periods,
+    bound_utility,
+    plan_periods,
+)
 from daybreak.policies.parts.period_tables import Flow, tabulate
 
 #: Without a graph every second of delay costs the same, and after a minute nothing is left.
@@ -29,6 +34,12 @@ FORGET = 0.2
 EXPECTED, MOST_OFF = 0.15, 5.0
 #: The old periods stay while they fit this share of the workers and yield all but this share.
 FITS, LITTLE = 0.99, 0.01
+#: While planned jobs lose so much more than planned, costs count for so much more each time; it
+#: is forgotten slowly.
+LOST, HALF_LIFE_S = 0.03, 1.0
+STRAIN, MOST_STRAIN, RELAX_PER_S = 1.05, 2.0, 0.98
+#: There is a new plan at once if work arrives faster or slower than planned by so much.
+DRIFT = 0.25
 #: How much more time they may leave unused than new ones would.
 UNUSED = 0.15
 
@@ -42,6 +53,8 @@ class CellPlan:
     periods: Periods
     #: What one second of a worker yields there.
     density: list[float]
+    #: Cells that would be served if they had no backlog to work off first.
+    returning: frozenset[int]
 
     @property
     def weight(self) -> float:
@@ -67,6 +80,10 @@ class CellPlanner:
         self.strain = 1.0
         #: Plans that replaced another's periods.
         self.changes = 0
+        self._tried = 0
+        #: What planned jobs lost beyond what was planned, of what they could yield; it fades.
+        self._lost = self._seen = 0.0
+        self._lost_ns = 0
 
     def note(self, now_ns: int) -> None:
         """Counts what has arrived so far."""
@@ -92,7 +109,7 @@ class CellPlanner:
         view = self._view
         cells = list(view.cells)
         flows = self._flows(cells)
-        found = plan_periods(flows, view.workers, self._target / self.strain)
+        found = self._best(flows)
         old = self.plan
         if old is not None and [c.queries for c in old.cells] == [c.queries for c in cells]:
             kept = _evaluated(flows, old.periods, found)
@@ -101,8 +118,59 @@ class CellPlanner:
             else:
                 self.changes += 1
         density = _densities(flows, found)
-        self.plan = CellPlan(cells, flows, found, density)
+        self.plan = CellPlan(cells, flows, found, density, self._returning(flows, found))
         return self.plan
+
+    def _returning(self, flows: Sequence[Flow], found: Periods) -> frozenset[int]:
+        if not any(f.backlog_load and not s for f, s in zip(flows, found.served, strict=True)):
+            return frozenset()
+        clear = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
+        target = self._target / self.strain
+        wanted = plan_periods(clear, self._view.workers, target, (found.blocking,), found.wait_s)
+        return frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
+
+    def drifted(self) -> bool:
+        """Whether so much more or less arrives than planned for that it cannot wait."""
+        if self.plan is None:
+            return False
+        planned = now = 0.0
+        for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
+            if not cell.slide_ns:
+                planned += flow.work
+                now += flow.per_tuple_s * self._counted(cell, SHORT_S)
+        return abs(now - planned) > DRIFT * max(planned, 0.01)
+
+    def started(self, cell: int, age_s: float, now_ns: int) -> bool:
+        """A job begins whose oldest tuple has waited so long; whether too much is being lost."""
+        assert self.plan is not None
+        flow, periods = self.plan.flows[cell], self.plan.periods
+        expected = float(periods.value[cell]) / (flow.weight * flow.in_time)
+        worth = sum(w * _mean_worth(g, age_s, float(periods.job_s[cell]), flow) for g, w in flow.worth)
+        actual = worth / sum(w for _, w in flow.worth)
+        keep = 0.5 ** ((now_ns - self._lost_ns) / (HALF_LIFE_S * NS_PER_S))
+        weight = flow.weight * age_s
+        self._lost_ns = now_ns
+        self._lost = self._lost * keep + weight * max(expected - actual, 0.0)
+        self._seen = self._seen * keep + weight
+        if self._lost <= LOST * self._seen:
+            return False
+        self._lost = 0.0
+        self.strain = min(self.strain * STRAIN, MOST_STRAIN)
+        return True
+
+    def relax(self, passed_s: float) -> None:
+        """Strain is forgotten slowly."""
+        self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
+
+    def _best(self, flows: Sequence[Flow]) -> Periods:
+        """With the same price of blocking as before, or another: one is tried each time."""
+        workers, target = self._view.workers, self._target / self.strain
+        if self.plan is None:
+            return plan_periods(flows, workers, target)
+        old = self.plan.periods
+        self._tried = (self._tried + 1) % len(BLOCKING)
+        some = (old.blocking, BLOCKING[self._tried])
+        return plan_periods(flows, workers, target, some, old.wait_s)
 
     def _as_good(self, kept: Periods, found: Periods) -> bool:
         load, workers = float(kept.load.sum()), self._view.workers
@@ -146,10 +214,11 @@ class CellPlanner:
         spans = [max(LONG_S, 3 * cell.slide_ns / NS_PER_S)]
         if important and not cell.slide_ns:
             spans.append(SHORT_S)
+        return max(self._counted(cell, span) for span in spans)
+
+    def _counted(self, cell: Cell, over_s: float) -> float:
         return max(
-            sum(self._rates.per_s(b, span) for b in self.inputs(q))
-            for span in spans
-            for q in cell.queries
+            sum(self._rates.per_s(b, over_s) for b in self.inputs(q)) for q in cell.queries
         )
 
     def inputs(self, query: int) -> list[int]:
@@ -177,22 +246,30 @@ class CellPlanner:
         return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
 
 
+def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> float:
+    """Of the tuples that a job answers, if the oldest has waited so long."""
+    age_ns, job_ns = age_s * NS_PER_S, job_s * NS_PER_S
+    if flow.slide_s or age_ns < 1:
+        return graph.worth(age_ns + job_ns)
+    begin, end = graph.area(np.array([job_ns, age_ns + job_ns])).tolist()
+    return float(end - begin) / age_ns
+
+
 def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
     """What the old periods cost and yield now."""
-    table = tabulate(
-        flows, longest_job_s=new.longest_job_s, wait_s=new.wait_s, periods_s=old.period_s
-    )
+    table = tabulate(flows, new.wait_s, old.period_s)
     served = old.served.astype(np.int64)
     rows = np.arange(len(flows))
     return Periods(
         old.period_s, table.load[rows, served], table.value[rows, served],
-        table.job_s[rows, served], new.price, old.longest_job_s, new.wait_s,
+        table.job_s[rows, served], new.price, new.wait_s, old.blocking,
     )  # fmt: skip
 
 
 def _densities(flows: Sequence[Flow], periods: Periods) -> list[float]:
     """Yield per worker-second: as planned, or at best where a cell is not served."""
-    best = tabulate(flows, longest_job_s=periods.longest_job_s, wait_s=periods.wait_s)
+    flows = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
+    best = tabulate(flows, periods.wait_s)
     ratio = (best.value[:, 1:] / np.maximum(best.load[:, 1:], 1e-12)).max(axis=1)
     planned = periods.value / np.maximum(periods.load, 1e-12)
     found: list[float] = np.where(periods.served, planned, ratio).tolist()

@@ -14,7 +14,7 @@ workers yields (weak duality): with the lag at its least, that is the upper boun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,8 @@ _HALVINGS = 50
 _SAME = 1e-6
 #: Time that is left shortens periods, until so much of it is used.
 COMFORT = 0.6
-#: Trains are tried that keep a worker for these shares of the shortest deadline.
-JOB_SHARES = (0.1, 0.2, 0.4, 0.8)
-LEAST_JOB_S = 0.05
+#: What it is held to cost that others wait for a worker, as shares of the most it can cost.
+BLOCKING = (0.0, 0.001, 0.01, 0.1, 1.0)
 
 
 @dataclass(frozen=True)
@@ -45,50 +44,64 @@ class Periods:
     job_s: Floats
     #: What one more worker would yield per second.
     price: float
-    #: How long the plan lets a job be, and how long it expects one that is due to wait.
-    longest_job_s: float = 0.0
-    wait_s: float = 0.0
+    #: How long a job that is due is expected to wait for a worker.
+    wait_s: float
+    #: What the plan holds it to cost that others wait: one of ``BLOCKING``.
+    blocking: float
 
     @property
     def served(self) -> NDArray[np.bool_]:
         return np.isfinite(self.period_s)
 
 
-def plan_periods(flows: Sequence[Flow], workers: int, target: float) -> Periods:
+def plan_periods(
+    flows: Sequence[Flow], workers: int, target: float,
+    blocking: Sequence[float] = BLOCKING, wait_s: float = 0.0,
+) -> Periods:  # fmt: skip
     """The best periods whose loads fit ``target`` of the workers.
 
-    A job cannot be interrupted, so others wait for long trains, and short ones start often. A few
-    lengths are tried.
+    A job cannot be interrupted: others wait for it, the longer the longer it is. So time in long
+    jobs has a price of its own; some prices are tried and the best plan is taken. ``wait_s`` is a
+    first guess of how long jobs wait.
     """
-    deadlines = [g.deadline_ns / NS_PER_S for f in flows for g, _ in f.worth if g.deadline_ns]
-    shortest = min(deadlines, default=1.0)
-    best: Periods | None = None
-    for share in JOB_SHARES:
-        longest_s = max(share * shortest, LEAST_JOB_S)
-        found = _plan(flows, workers, target, longest_s)
-        if best is None or found.value.sum() > best.value.sum() * (1 + 1e-3):
-            best = found
-    assert best is not None
-    return best
+    found = [_plan(flows, workers, target, b, wait_s) for b in blocking]
+    whole = sum(f.weight for f in flows)
+    return max(found, key=lambda p: round(float(p.value.sum()) / whole, 3))
 
 
-def _plan(flows: Sequence[Flow], workers: int, target: float, longest_s: float) -> Periods:
-    """With trains of at most this length; their expected wait is found with the plan."""
-    budget, wait_s = target * workers, 0.0
-    for _ in range(2):
-        table = tabulate(flows, longest_job_s=longest_s, wait_s=wait_s)
-        choice, price = choose(table, budget)
-        wait_s = _wait_s(table, choice, workers)
-    table = tabulate(flows, longest_job_s=longest_s, wait_s=wait_s)
+def _plan(
+    flows: Sequence[Flow], workers: int, target: float, blocking: float, wait_s: float
+) -> Periods:
+    """With this price of blocking; how long jobs wait is found with the plan."""
+    budget = target * workers
+    ramp_s = min(_ramp_s(f) for f in flows)
+    toll = blocking * sum(f.weight for f in flows) / (ramp_s * workers**2)
+    for _ in range(3):
+        table = tabulate(flows, wait_s)
+        net = replace(table, value=table.value - toll * table.load * table.job_s)
+        choice, price = choose(net, budget)
+        guess_s, wait_s = wait_s, _wait_s(table, choice, workers)
+        if abs(wait_s - guess_s) < 0.01:
+            break
+        wait_s = (wait_s + guess_s) / 2
     margin = _margin(flows, table, choice)
-    choice, price = choose(table, max(budget - margin, budget / 2))
+    if margin > 0.01 * budget:
+        choice, price = choose(net, max(budget - margin, budget / 2))
     if not price:
         choice = _sooner(flows, table, choice, COMFORT * workers)
     rows = np.arange(len(choice))
     return Periods(
         table.period_s[rows, choice], table.load[rows, choice], table.value[rows, choice],
-        table.job_s[rows, choice], price, longest_s, wait_s,
+        table.job_s[rows, choice], price, wait_s, blocking,
     )  # fmt: skip
+
+
+def _ramp_s(flow: Flow) -> float:
+    """How long it takes from the first loss to the last."""
+    return min(
+        max(graph.points[-1][0] - (graph.deadline_ns or 0) / NS_PER_S, 0.1)
+        for graph, _ in flow.worth
+    )
 
 
 def _wait_s(table: Table, choice: Ints, workers: int) -> float:

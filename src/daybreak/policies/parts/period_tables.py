@@ -29,6 +29,8 @@ POINTS = 48
 #: A cell whose tuples alone take more than this share of a worker cannot keep up: its jobs run
 #: one at a time.
 MOST_WORK = 0.98
+#: The load of what cannot be served.
+NEVER = 1e9
 #: No period is longer than so many times the latency beyond which nothing more is lost.
 BEYOND = 2.0
 
@@ -80,21 +82,17 @@ class Table:
     job_s: Floats
 
 
-def tabulate(
-    flows: Sequence[Flow], *, longest_job_s: float, wait_s: float, periods_s: Floats | None = None
-) -> Table:
-    """The table of these cells; of given periods, if there are any, that alone.
+def tabulate(flows: Sequence[Flow], wait_s: float, periods_s: Floats | None = None) -> Table:
+    """The table of these cells, where a job that is due waits for a worker for ``wait_s``.
 
-    ``longest_job_s``: the job that a train may make, so that others need not wait for longer (or
-    twice the cost of starting it, if that is more). ``wait_s``: how long a job that is due waits
-    for a worker.
+    If periods are given, one for each cell, it has these alone.
     """
     fixed = np.array([f.fixed_s for f in flows])[:, None]
     each = np.array([f.per_tuple_s for f in flows])[:, None]
     rate = np.array([f.rate_per_s for f in flows])[:, None]
     backlog = np.array([f.backlog_load for f in flows])[:, None]
     if periods_s is None:
-        period = _periods(flows, fixed, rate * each, rate, longest_job_s, wait_s)
+        period = _periods(flows, fixed, rate * each, rate, wait_s)
     else:
         period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
     tuples = 1 + rate * period
@@ -114,7 +112,7 @@ def tabulate(
             latency[c] = lag[c] + (period[c] - flow.slide_s) / 2
         value[c] *= flow.in_time
         if flow.work >= MOST_WORK:
-            value[c], load[c] = 0.0, np.inf
+            value[c], load[c] = 0.0, NEVER
     first = np.zeros((len(flows), 1))
     return Table(
         period_s=np.hstack([first + np.inf, period]),
@@ -126,14 +124,13 @@ def tabulate(
 
 
 def _periods(
-    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, longest_s: float, wait_s: float
+    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, wait_s: float
 ) -> Floats:
     """From the shortest period that leaves time for its jobs to the longest of use."""
     spare = 1 - np.minimum(work, MOST_WORK)
     low = np.maximum(fixed / spare - 1 / rate, np.maximum(fixed / 20, 1e-6))
-    end = np.array([BEYOND * max(f.end_s, 1.0) for f in flows])[:, None]
-    train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
-    high = np.maximum(np.minimum(end, train), low * 1.05)
+    end = np.array([BEYOND * f.end_s for f in flows])[:, None]
+    high = np.maximum(end, low * 1.05)
     steps = np.linspace(1.0, 0.0, POINTS)  # the longest first: of equals, the cheapest
     periods = low * (high / low) ** steps
     knees = sorted({c for f in flows for g, _ in f.worth for c in g.critical_ns[:1]})
@@ -177,11 +174,13 @@ def _knots(graph: QoSGraph) -> tuple[list[float], list[float]]:
 def _window_value(flow: Flow, period: Floats, lag: Floats) -> Floats:
     """As V, of windows of which every k-th begins a job that answers them all."""
     slides = np.maximum(np.rint(period / flow.slide_s), 1).astype(np.int64)
-    ago = np.arange(slides.max())
-    late_ns = (lag[:, None] + ago * flow.slide_s) * NS_PER_S
-    mine = ago < slides[:, None]
-    value = np.zeros_like(period)
+    some, first, place = np.unique(slides, return_index=True, return_inverse=True)
+    ago = np.arange(some[-1])
+    late_ns = (lag[first, None] + ago * flow.slide_s) * NS_PER_S
+    mine = ago < some[:, None]
+    value = np.zeros(len(some))
     for graph, weight in flow.worth:
         worth = np.interp(late_ns, *_knots(graph))
-        value += weight * (worth * mine).sum(axis=1) / slides
-    return flow.rate_per_s * value
+        value += weight * (worth * mine).sum(axis=1) / some
+    every: Floats = flow.rate_per_s * value[place]
+    return every
