@@ -19,6 +19,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
+from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.ready import ReadyQueries
 from daybreak.policies.trains import oldest_ns
@@ -28,10 +29,10 @@ NOTE_NS = 100_000_000
 SOON_NS = 200_000_000
 #: A worker that is free takes a cell that has gathered for this share of its period.
 EARLY = 0.5
+#: A job should end within this share of the deadline.
+SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
 LONGER = 1.3
-#: Trains may always be so long.
-LEAST_LONGEST_S = 0.05
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
 
@@ -56,6 +57,7 @@ class _Out:
 
     cell: Cell
     begun_ns: int
+    expected_ns: int
     #: The first box of the query that was asked, and how many tuples it had taken before.
     box: int
     before: int
@@ -143,35 +145,47 @@ class Planned(BasePolicy):
         served, others = self._candidates(now_ns)
         self.work.compared += len(served) + len(others)
         due = [c for c in served if c.due_ns <= now_ns]
-        if due:
-            return self._serve(min(due), now_ns, worker)
-        room_ns = self._room_ns(served, now_ns)
+        early = [c for c in served if c.due_ns > now_ns >= self._early_ns(c)]
         back = [c for c in others if c.cell in self._plan.returning]
-        if back:
-            plan = self._serve_other(back, room_ns, now_ns, worker)
-            if plan is not None:
-                return plan
-        early = [c for c in served if self._early_ns(c) <= now_ns]
+        for c in sorted(due):
+            room_ns = self._room_ns(c, served, now_ns, worker)
+            if self._least_job_ns(c.cell) <= room_ns:
+                return self._serve(c, room_ns, now_ns, worker)
+        if back and (plan := self._serve_other(back, served, now_ns, worker)):
+            return plan
         for c in sorted(early):
-            if self._least_job_s(c.cell) * NS_PER_S <= room_ns:
-                return self._serve(c, now_ns, worker)
-        if others:
-            plan = self._serve_other(others, room_ns, now_ns, worker)
-            if plan is not None:
-                return plan
+            room_ns = self._room_ns(c, served, now_ns, worker)
+            if self._least_job_ns(c.cell) <= room_ns:
+                return self._serve(c, room_ns, now_ns, worker)
+        if others and (plan := self._serve_other(others, served, now_ns, worker)):
+            return plan
         ahead = [at for c in served for at in (self._early_ns(c), c.due_ns) if at > now_ns]
         return Wait(min(ahead)) if ahead else None
 
-    def _room_ns(self, served: list[_Candidate], now_ns: int) -> int:
-        """How long a job may take that is not due, before one must begin."""
-        waiting = min((c.latest_ns for c in served), default=now_ns + self._calm_ns) - now_ns
-        return min(waiting, self._calm_ns)
+    def _room_ns(
+        self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int
+    ) -> int:
+        """How long a job of this cell may take, before a worthier one must begin.
 
-    def _least_job_s(self, cell: int) -> float:
+        As long as it likes, if another worker is free by then.
+        """
+        density = self._plan.density
+        # Who is not served by plan makes way for all who are.
+        planned = self._period_ns[c.cell] is not None and c.cell not in self._suspended
+        mine = density[c.cell] if planned else -1.0
+        worthier = [o.latest_ns for o in served if density[o.cell] > mine]
+        latest_ns = min([now_ns + self._calm_ns, *worthier])
+        others = [o.begun_ns + o.expected_ns for w, o in self._out.items() if w != worker]
+        idle = self.view.workers - 1 - len(others)
+        if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
+            return 2**62
+        return max(latest_ns - now_ns, 0)
+
+    def _least_job_ns(self, cell: int) -> float:
         """The shortest job of use: twice its start, or one window."""
         flow = self._plan.flows[cell]
         window_s = flow.work * flow.slide_s
-        return flow.fixed_s + (window_s or flow.fixed_s)
+        return (flow.fixed_s + (window_s or flow.fixed_s)) * NS_PER_S
 
     def _follow(self, now_ns: int) -> None:
         """Counts arrivals, and plans if it is time to."""
@@ -202,14 +216,15 @@ class Planned(BasePolicy):
             )
         ]
         self._bears_ns = [
-            round(_deadline_ns(f) - job_s * NS_PER_S)
+            round(SAFELY * _deadline_ns(f) - job_s * NS_PER_S)
             for f, job_s in zip(plan.flows, periods.job_s.tolist(), strict=True)
         ]
         #: A train that works off a backlog makes no longer jobs than the plan has anyway.
-        self._longest_s = max(LEAST_LONGEST_S, float(periods.job_s.max(initial=0.0)))
+        self._longest_s = LONGEST * periods.guarded_s
         bears = zip(self._period_ns, self._bears_ns, strict=True)
         #: How long it takes at least until a cell that holds nothing yet must begin.
-        self._calm_ns = min((max(p, b) for p, b in bears if p is not None), default=NS_PER_S)
+        guarded = [max(p, b) for p, b in bears if p is not None]
+        self._calm_ns = min(guarded, default=NS_PER_S)
         self._suspended.clear()
         self._planned_ns = now_ns
         self._stale = False
@@ -233,63 +248,56 @@ class Planned(BasePolicy):
             if period_ns is None or cell in self._suspended:
                 others.append(_Candidate(head_ns, head_ns, cell, q, head_ns))
             else:
-                due_ns = max(head_ns + period_ns, self._next_turn_ns(cell))
+                due_ns = head_ns + period_ns
                 latest_ns = max(due_ns, head_ns + self._bears_ns[cell])
                 served.append(_Candidate(latest_ns, due_ns, cell, q, head_ns))
         return served, others
-
-    def _next_turn_ns(self, cell: int) -> int:
-        """When a cell that works off a backlog has waited for its share of the time."""
-        first = self._plan.cells[cell].queries[0]
-        if first not in self._begun:
-            return 0
-        begun_ns, took_ns = self._begun[first]
-        load = float(self._plan.periods.load[cell])
-        return begun_ns + round(took_ns / max(load, 1e-3))
 
     def _early_ns(self, c: _Candidate) -> int:
         period_ns = self._period_ns[c.cell] or 0
         return c.due_ns - round((1 - EARLY) * period_ns)
 
-    def _serve(self, c: _Candidate, now_ns: int, worker: int) -> Plan:
+    def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
         self._watch(c, now_ns)
         flow, periods = self._plan.flows[c.cell], self._plan.periods
-        period_s = float(periods.period_s[c.cell])
-        fits = (self._longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
-        limit = max(LONGER * flow.rate_per_s * period_s, fits, 1.0)
-        return self._start(c, limit, now_ns, worker)
+        planned_s = float(periods.job_s[c.cell])
+        return self._start(c, max(LONGER * planned_s, self._longest_s), room_ns, now_ns, worker)
 
-    def _start(self, c: _Candidate, limit: float, now_ns: int, worker: int) -> Plan:
-        boxes = self.units.units[c.query]
-        most = max(1, round(min(limit, 1e15)))
+    def _start(
+        self, c: _Candidate, longest_s: float, room_ns: float, now_ns: int, worker: int
+    ) -> Plan:
+        """A job that takes up to so long, as far as tuples can be counted out."""
+        boxes, flow = self.units.units[c.query], self._plan.flows[c.cell]
+        longest_s = max(min(longest_s, room_ns / NS_PER_S), 2 * flow.fixed_s)
+        most = max(1, int((longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)))
         cell = self._plan.cells[c.cell]
-        self._newest = _Out(cell, now_ns, boxes[0], self.view.tuples_in[boxes[0]])
-        self._out[worker] = self._newest
+        tuples = min(most, max(self.view.pending[b] for b in boxes))
+        if flow.slide_s:  # windows are taken as a whole
+            tuples = max(tuples, round(flow.rate_per_s * flow.slide_s))
+        expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
+        out = _Out(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        self._newest = self._out[worker] = out
         self._begun[cell.queries[0]] = now_ns, 0
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
         self.units.taken(plan)
         return plan
 
     def _serve_other(
-        self, others: list[_Candidate], room_ns: int, now_ns: int, worker: int
+        self, others: list[_Candidate], served: list[_Candidate], now_ns: int, worker: int
     ) -> Plan | None:
         """A cell that is not served by plan, in a train that ends before somebody is due."""
         plan, begun = self._plan, self._begun
-        longest_s = self._longest_s
-        room_s = min(room_ns / NS_PER_S, longest_s)
-        fits = [c for c in others if self._least_job_s(c.cell) <= room_s]
         if now_ns >= self._trial_ns:
             # What it would cost at its proper length has to be tried again and again.
             best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], (0, 0)), c))
-            room_s = max(longest_s, self._least_job_s(best.cell))
-            self._trial_ns = now_ns + round(room_s / (TRIALS * self.view.workers) * NS_PER_S)
-        elif fits:
-            best = max(fits, key=lambda c: (plan.density[c.cell], -c.cell))
-        else:
-            return None
-        flow = plan.flows[best.cell]
-        limit = max(room_s - flow.fixed_s, flow.fixed_s) / max(flow.per_tuple_s, 1e-12)
-        return self._start(best, limit, now_ns, worker)
+            took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
+            self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
+            return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker)
+        for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
+            room_ns = self._room_ns(c, served, now_ns, worker)
+            if self._least_job_ns(c.cell) <= room_ns:
+                return self._start(c, self._longest_s, room_ns, now_ns, worker)
+        return None
 
     def _watch(self, c: _Candidate, now_ns: int) -> None:
         """If planned jobs lose more than planned, the least worthy cell pays, at once."""

@@ -11,9 +11,10 @@ from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import Cell, View
 from daybreak.policies.parts.arrival_rates import ArrivalRates
 from daybreak.policies.parts.period_choice import (
-    BLOCKING,
+    LONGEST,
     Periods,
     bound_utility,
+    deadlines_s,
     plan_periods,
 )
 from daybreak.policies.parts.period_tables import Flow, tabulate
@@ -24,8 +25,8 @@ PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
 SHORT_S, LONG_S = 2.0, 10.0
 #: What is rarer than one tuple in so long is planned as if it were not.
 RAREST_S = 60.0
-#: A backlog is to be worked off in so long, at the least important cells' expense ...
-CATCH_UP_S = 5.0
+#: A backlog is to be worked off within so many deadlines, at the least important cells' expense ...
+CATCH_UP = 2.0
 #: ... and until it is, answers are late: a cell that takes this long is worth half.
 PATIENCE_S = 30.0
 #: How much of what jobs cost more or less than expected is forgotten with each job.
@@ -126,7 +127,7 @@ class CellPlanner:
             return frozenset()
         clear = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
         target = self._target / self.strain
-        wanted = plan_periods(clear, self._view.workers, target, (found.blocking,), found.wait_s)
+        wanted = plan_periods(clear, self._view.workers, target, (found.guarded_s,), found.wait_s)
         return frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
 
     def drifted(self) -> bool:
@@ -163,14 +164,15 @@ class CellPlanner:
         self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
 
     def _best(self, flows: Sequence[Flow]) -> Periods:
-        """With the same price of blocking as before, or another: one is tried each time."""
+        """With jobs as long as before, or another length: one is tried each time."""
         workers, target = self._view.workers, self._target / self.strain
-        if self.plan is None:
+        old = self.plan.periods if self.plan is not None else None
+        if old is None or len(old.wait_s) != len(flows):
             return plan_periods(flows, workers, target)
-        old = self.plan.periods
-        self._tried = (self._tried + 1) % len(BLOCKING)
-        some = (old.blocking, BLOCKING[self._tried])
-        return plan_periods(flows, workers, target, some, old.wait_s)
+        every = deadlines_s(flows)
+        self._tried = (self._tried + 1) % len(every)
+        some = {old.guarded_s: None, every[self._tried]: None}
+        return plan_periods(flows, workers, target, list(some), old.wait_s)
 
     def _as_good(self, kept: Periods, found: Periods) -> bool:
         load, workers = float(kept.load.sum()), self._view.workers
@@ -241,7 +243,8 @@ class CellPlanner:
         excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
         if excess_s <= 0.02:
             return flow
-        load = min(excess_s / CATCH_UP_S, max(0.95 - flow.work, 0.05))
+        catch_up_s = max(CATCH_UP * deadlines_s([flow])[0], 1.0)
+        load = min(excess_s / catch_up_s, max(0.95 - flow.work, 0.05))
         late_s = excess_s / load
         return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
 
@@ -257,19 +260,19 @@ def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> floa
 
 def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
     """What the old periods cost and yield now."""
-    table = tabulate(flows, new.wait_s, old.period_s)
+    table = tabulate(flows, LONGEST * old.guarded_s, new.wait_s, old.period_s)
     served = old.served.astype(np.int64)
     rows = np.arange(len(flows))
     return Periods(
         old.period_s, table.load[rows, served], table.value[rows, served],
-        table.job_s[rows, served], new.price, new.wait_s, old.blocking,
+        table.job_s[rows, served], new.price, new.wait_s, old.guarded_s,
     )  # fmt: skip
 
 
 def _densities(flows: Sequence[Flow], periods: Periods) -> list[float]:
     """Yield per worker-second: as planned, or at best where a cell is not served."""
     flows = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
-    best = tabulate(flows, periods.wait_s)
+    best = tabulate(flows, LONGEST * periods.guarded_s, periods.wait_s)
     ratio = (best.value[:, 1:] / np.maximum(best.load[:, 1:], 1e-12)).max(axis=1)
     planned = periods.value / np.maximum(periods.load, 1e-12)
     found: list[float] = np.where(periods.served, planned, ratio).tolist()

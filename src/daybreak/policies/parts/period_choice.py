@@ -14,7 +14,7 @@ workers yields (weak duality): with the lag at its least, that is the upper boun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,8 @@ _HALVINGS = 50
 _SAME = 1e-6
 #: Time that is left shortens periods, until so much of it is used.
 COMFORT = 0.6
-#: What it is held to cost that others wait for a worker, as shares of the most it can cost.
-BLOCKING = (0.0, 0.001, 0.01, 0.1, 1.0)
+#: Jobs take up to this share of a deadline, so that who has it need not wait for them in vain.
+LONGEST = 0.8
 
 
 @dataclass(frozen=True)
@@ -45,74 +45,87 @@ class Periods:
     #: What one more worker would yield per second.
     price: float
     #: How long a job that is due is expected to wait for a worker.
-    wait_s: float
-    #: What the plan holds it to cost that others wait: one of ``BLOCKING``.
-    blocking: float
+    wait_s: Floats
+    #: The shortest deadline that others' jobs keep clear of.
+    guarded_s: float
 
     @property
     def served(self) -> NDArray[np.bool_]:
         return np.isfinite(self.period_s)
 
 
+def deadlines_s(flows: Sequence[Flow]) -> list[float]:
+    """The latencies from which answers lose worth, the shortest first."""
+    return sorted({_deadline_s(f) for f in flows})
+
+
+def _deadline_s(flow: Flow) -> float:
+    """The first of its graphs' deadlines; without any, where a tenth of the worth is lost."""
+    return min(
+        graph.deadline_ns / NS_PER_S if graph.deadline_ns else graph.points[-1][0] / 10
+        for graph, _ in flow.worth
+    )
+
+
 def plan_periods(
     flows: Sequence[Flow], workers: int, target: float,
-    blocking: Sequence[float] = BLOCKING, wait_s: float = 0.0,
+    guarded_s: Sequence[float] = (), wait_s: Floats | None = None,
 ) -> Periods:  # fmt: skip
     """The best periods whose loads fit ``target`` of the workers.
 
-    A job cannot be interrupted: others wait for it, the longer the longer it is. So time in long
-    jobs has a price of its own; some prices are tried and the best plan is taken. ``wait_s`` is a
-    first guess of how long jobs wait.
+    A job cannot be interrupted. So trains are kept short enough for some deadline; cells with
+    shorter ones wait for whole jobs. The deadline that yields most is taken, of those given or
+    all. ``wait_s`` is a first guess of how long jobs wait.
     """
-    found = [_plan(flows, workers, target, b, wait_s) for b in blocking]
+    wait = np.zeros(len(flows)) if wait_s is None else wait_s
+    every = guarded_s or deadlines_s(flows)
+    found = [_plan(flows, workers, target, one, wait) for one in every]
     whole = sum(f.weight for f in flows)
     return max(found, key=lambda p: round(float(p.value.sum()) / whole, 3))
 
 
 def _plan(
-    flows: Sequence[Flow], workers: int, target: float, blocking: float, wait_s: float
+    flows: Sequence[Flow], workers: int, target: float, guarded_s: float, wait: Floats
 ) -> Periods:
-    """With this price of blocking; how long jobs wait is found with the plan."""
-    budget = target * workers
-    ramp_s = min(_ramp_s(f) for f in flows)
-    toll = blocking * sum(f.weight for f in flows) / (ramp_s * workers**2)
+    """With jobs that keep clear of this deadline; how long they wait is found with the plan."""
+    budget, longest_s = target * workers, LONGEST * guarded_s
     for _ in range(3):
-        table = tabulate(flows, wait_s)
-        net = replace(table, value=table.value - toll * table.load * table.job_s)
-        choice, price = choose(net, budget)
-        guess_s, wait_s = wait_s, _wait_s(table, choice, workers)
-        if abs(wait_s - guess_s) < 0.01:
+        table = tabulate(flows, longest_s, wait)
+        choice, price = choose(table, budget)
+        guess, wait = wait, _wait_s(flows, table, choice, workers, guarded_s)
+        if np.abs(wait - guess).max() < 0.01:
             break
-        wait_s = (wait_s + guess_s) / 2
     margin = _margin(flows, table, choice)
     if margin > 0.01 * budget:
-        choice, price = choose(net, max(budget - margin, budget / 2))
+        choice, price = choose(table, max(budget - margin, budget / 2))
     if not price:
         choice = _sooner(flows, table, choice, COMFORT * workers)
     rows = np.arange(len(choice))
     return Periods(
         table.period_s[rows, choice], table.load[rows, choice], table.value[rows, choice],
-        table.job_s[rows, choice], price, wait_s, blocking,
+        table.job_s[rows, choice], price, wait, guarded_s,
     )  # fmt: skip
 
 
-def _ramp_s(flow: Flow) -> float:
-    """How long it takes from the first loss to the last."""
-    return min(
-        max(graph.points[-1][0] - (graph.deadline_ns or 0) / NS_PER_S, 0.1)
-        for graph, _ in flow.worth
-    )
-
-
-def _wait_s(table: Table, choice: Ints, workers: int) -> float:
+def _wait_s(
+    flows: Sequence[Flow], table: Table, choice: Ints, workers: int, guarded_s: float
+) -> Floats:
     """How long a job that is due waits: for the rest of another's, if all workers have one."""
     rows = np.arange(len(choice))
     job, load = table.job_s[rows, choice], table.load[rows, choice]
     busy = float(load.sum())
     if not busy:
-        return 0.0
+        return np.zeros(len(flows))
     rest_s = float(job @ load) / busy / 2
-    return min(busy / workers, 1.0) ** workers * rest_s / workers * 2
+    usual_s = min(busy / workers, 1.0) ** workers * rest_s / workers
+    deadline = np.array([_deadline_s(f) for f in flows])
+    wait: Floats = usual_s + np.where(deadline < guarded_s, 2 * rest_s, 0.0)
+    # Windows close together, and wait for each other.
+    windows = np.flatnonzero([f.slide_s > 0 and c > 0 for f, c in zip(flows, choice, strict=True)])
+    order = windows[np.argsort(deadline[windows], kind="stable")]
+    before = np.concatenate([[0.0], np.cumsum(job[order])])[:-1]
+    wait[order] += before / workers / 2
+    return wait
 
 
 def _margin(flows: Sequence[Flow], table: Table, choice: Ints) -> float:

@@ -82,17 +82,22 @@ class Table:
     job_s: Floats
 
 
-def tabulate(flows: Sequence[Flow], wait_s: float, periods_s: Floats | None = None) -> Table:
-    """The table of these cells, where a job that is due waits for a worker for ``wait_s``.
+def tabulate(
+    flows: Sequence[Flow], longest_s: float, wait_s: Floats, periods_s: Floats | None = None
+) -> Table:
+    """The table of these cells.
 
-    If periods are given, one for each cell, it has these alone.
+    Jobs take up to ``longest_s``, or twice their start if that is more, or one window; and ones
+    that are due wait for a worker for ``wait_s``, by cell. If periods are given, one for each
+    cell, it has these alone.
     """
+    wait = wait_s[:, None]
     fixed = np.array([f.fixed_s for f in flows])[:, None]
     each = np.array([f.per_tuple_s for f in flows])[:, None]
     rate = np.array([f.rate_per_s for f in flows])[:, None]
     backlog = np.array([f.backlog_load for f in flows])[:, None]
     if periods_s is None:
-        period = _periods(flows, fixed, rate * each, rate, wait_s)
+        period = _periods(flows, fixed, rate * each, rate, wait, longest_s)
     else:
         period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
     tuples = 1 + rate * period
@@ -101,7 +106,7 @@ def tabulate(flows: Sequence[Flow], wait_s: float, periods_s: Floats | None = No
     gap = np.array([0.0 if f.slide_s else 1 / f.rate_per_s for f in flows])[:, None]
     load = job / (period + gap) + backlog
     value, latency = np.zeros_like(period), np.zeros_like(period)
-    lag = job + wait_s
+    lag = job + wait
     for graph, rows, weights in _by_graph(flows):
         worth = _mean_worth(graph, rate[rows], period[rows], lag[rows])
         value[rows] += rate[rows] * weights[:, None] * worth
@@ -124,24 +129,25 @@ def tabulate(flows: Sequence[Flow], wait_s: float, periods_s: Floats | None = No
 
 
 def _periods(
-    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, wait_s: float
+    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, wait: Floats, longest_s: float
 ) -> Floats:
     """From the shortest period that leaves time for its jobs to the longest of use."""
     spare = 1 - np.minimum(work, MOST_WORK)
     low = np.maximum(fixed / spare - 1 / rate, np.maximum(fixed / 20, 1e-6))
     end = np.array([BEYOND * f.end_s for f in flows])[:, None]
-    high = np.maximum(end, low * 1.05)
+    train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
+    high = np.maximum(np.minimum(end, train), low * 1.05)
     steps = np.linspace(1.0, 0.0, POINTS)  # the longest first: of equals, the cheapest
     periods = low * (high / low) ** steps
     knees = sorted({c for f in flows for g, _ in f.worth for c in g.critical_ns[:1]})
     # Just in time for a deadline is where the best choice often is.
-    exact = [(knee / NS_PER_S - fixed - wait_s) / (1 + work) for knee in knees]
+    exact = [(knee / NS_PER_S - fixed - wait) / (1 + work) for knee in knees]
     if exact:
         periods = np.hstack([periods, np.clip(np.hstack(exact), low, high)])
         periods = -np.sort(-periods, axis=1)
     for c, flow in enumerate(flows):
         if flow.slide_s:
-            least = np.ceil(low[c] / flow.slide_s)
+            least = max(1.0, float(np.ceil(low[c, 0] / flow.slide_s)))
             periods[c] = flow.slide_s * np.maximum(np.floor(periods[c] / flow.slide_s), least)
     return periods
 
