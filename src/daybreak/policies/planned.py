@@ -144,23 +144,44 @@ class Planned(BasePolicy):
         self.work.scanned += len(self.units.ready)
         served, others = self._candidates(now_ns)
         self.work.compared += len(served) + len(others)
-        due = [c for c in served if c.due_ns <= now_ns]
-        early = [c for c in served if c.due_ns > now_ns >= self._early_ns(c)]
+        plan = self._due(served, now_ns, worker)
         back = [c for c in others if c.cell in self._plan.returning]
-        for c in sorted(due):
+        if plan is None and back:
+            plan = self._serve_other(back, served, now_ns, worker)
+        if plan is None:
+            plan = self._early(served, now_ns, worker)
+        if plan is None and others:
+            plan = self._serve_other(others, served, now_ns, worker)
+        if plan is not None:
+            return plan
+        ahead = [at for c in served for at in (self._early_ns(c), c.due_ns, self._lost_ns(c))]
+        ahead += [self._trial_ns] * bool(others)
+        return Wait(min((at for at in ahead if at > now_ns), default=now_ns + NOTE_NS))
+
+    def _due(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
+        """The cell that must begin first, of those that are due and do not block a worthier one."""
+        guarded = list(served)
+        for c in sorted(c for c in served if c.due_ns <= now_ns):
+            room_ns = self._room_ns(c, guarded, now_ns, worker)
+            least_ns = self._least_job_ns(c.cell)
+            if now_ns > self._lost_ns(c):
+                room_ns = max(room_ns, least_ns)  # it has made way for long enough
+            if least_ns <= room_ns:
+                return self._serve(c, room_ns, now_ns, worker)
+            guarded.remove(c)  # nobody makes way for what cannot begin now
+        return None
+
+    def _early(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
+        """A cell that has gathered for some of its period, if a worker has nothing else to do."""
+        for c in sorted(c for c in served if self._early_ns(c) <= now_ns < c.due_ns):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:
                 return self._serve(c, room_ns, now_ns, worker)
-        if back and (plan := self._serve_other(back, served, now_ns, worker)):
-            return plan
-        for c in sorted(early):
-            room_ns = self._room_ns(c, served, now_ns, worker)
-            if self._least_job_ns(c.cell) <= room_ns:
-                return self._serve(c, room_ns, now_ns, worker)
-        if others and (plan := self._serve_other(others, served, now_ns, worker)):
-            return plan
-        ahead = [at for c in served for at in (self._early_ns(c), c.due_ns) if at > now_ns]
-        return Wait(min(ahead)) if ahead else None
+        return None
+
+    def _lost_ns(self, c: _Candidate) -> int:
+        """When a cell that is due has made way for others for as long as its deadline."""
+        return c.latest_ns + max(round(_deadline_ns(self._plan.flows[c.cell])), NS_PER_S)
 
     def _room_ns(
         self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int
@@ -174,7 +195,7 @@ class Planned(BasePolicy):
         planned = self._period_ns[c.cell] is not None and c.cell not in self._suspended
         mine = density[c.cell] if planned else -1.0
         worthier = [o.latest_ns for o in served if density[o.cell] > mine]
-        latest_ns = min([now_ns + self._calm_ns, *worthier])
+        latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
         others = [o.begun_ns + o.expected_ns for w, o in self._out.items() if w != worker]
         idle = self.view.workers - 1 - len(others)
         if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
@@ -219,16 +240,24 @@ class Planned(BasePolicy):
             round(SAFELY * _deadline_ns(f) - job_s * NS_PER_S)
             for f, job_s in zip(plan.flows, periods.job_s.tolist(), strict=True)
         ]
-        #: A train that works off a backlog makes no longer jobs than the plan has anyway.
+        #: A train that works off a backlog makes no longer jobs than the plan may have anyway.
         self._longest_s = LONGEST * periods.guarded_s
-        bears = zip(self._period_ns, self._bears_ns, strict=True)
-        #: How long it takes at least until a cell that holds nothing yet must begin.
-        guarded = [max(p, b) for p, b in bears if p is not None]
-        self._calm_ns = min(guarded, default=NS_PER_S)
+        self._calm_ns = self._calm()
         self._suspended.clear()
         self._planned_ns = now_ns
         self._stale = False
         self._replan_ns = now_ns + round(self.params.replan_s * NS_PER_S)
+
+    def _calm(self) -> list[int]:
+        """By cell: how long it takes until a worthier one that holds nothing yet must begin."""
+        plan, calm_ns = self._plan, 2**62
+        found = [calm_ns] * len(plan.cells)
+        for c in sorted(range(len(plan.cells)), key=plan.density.__getitem__, reverse=True):
+            period_ns = self._period_ns[c]
+            found[c] = calm_ns
+            if period_ns is not None and not plan.cells[c].slide_ns:
+                calm_ns = min(calm_ns, max(period_ns, self._bears_ns[c]))
+        return [n if p is not None else calm_ns for n, p in zip(found, self._period_ns, strict=True)]
 
     def _candidates(self, now_ns: int) -> tuple[list[_Candidate], list[_Candidate]]:
         """Cells that wait: those that the plan serves, and the others."""

@@ -1,1 +1,1 @@
-"""Pieces that several policies share."""
+"""Pieces that several policies, the engine and its drivers share."""
