@@ -81,6 +81,7 @@ class Planned(BasePolicy):
     name = "planned"
     summary = "each cell as often as its answers are worth; jobs gather tuples until they are due"
     granularity = "query"
+    sizes_trains = True
     Params: ClassVar[type[Any]] = PlannedParams
     params: PlannedParams
 
@@ -123,16 +124,12 @@ class Planned(BasePolicy):
         self._stale = True
 
     def on_query_added(self, query: int, now_ns: int) -> None:
-        self._reset()
+        self.units.added(query)
+        self.planner.plan = None  # cells have other members now
 
     def on_query_removed(self, query: int, now_ns: int) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
-        """Cells have other members now; rates and what jobs cost stay known."""
-        self.units = ReadyQueries(self.view)
-        self._stale = True
-        self._begun.clear()
+        self.units.removed(query)
+        self.planner.plan = None
 
     # Decisions
 

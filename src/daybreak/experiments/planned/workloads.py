@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daybreak.engine.costs import Kind
 from daybreak.engine.inbox import Waiting, closing
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.qos import NS_PER_S, QoSGraph
@@ -34,6 +35,7 @@ class Declared(NamedTuple):
     #: Queries of one class with the same name here run together; empty: alone.
     together: str = ""
     slide_s: float = 0.0
+    kind: Kind = "filter"
 
 
 @dataclass(frozen=True)
@@ -148,15 +150,15 @@ def mixed(closing_windows: bool = True) -> Workload:
     ]
     for i in range(10):
         cls, slide = names[1 + (i + 1) % 2], 2.0 + i % 3
-        one = Declared(f"average-{i:02d}", cls, WINDOW, f"averages-{slide:g}", slide)
+        one = Declared(f"average-{i:02d}", cls, WINDOW, f"averages-{slide:g}", slide, "window")
         found.append(one)
     for i in range(6):
         cls = names[1 + (i + 1) % 2]
-        found.append(Declared(f"neighbours-{i:02d}", cls, _slower(JOIN, 2.0 * i), "", 2.0))
+        found.append(Declared(f"neighbours-{i:02d}", cls, _slower(JOIN, 2.0 * i), "", 2.0, "window"))
     for i in range(6):
         cls = names[1 - i % 2]
-        found.append(Declared(f"named-{i:02d}", cls, TABLE_JOIN, "named"))
-    found.append(Declared("costly", "archive", COSTLY))
+        found.append(Declared(f"named-{i:02d}", cls, TABLE_JOIN, "named", 0.0, "job"))
+    found.append(Declared("costly", "archive", COSTLY, "", 0.0, "job"))
     found.append(Declared("alone", "normal", FILTER))
     whole = Workload("mixed", classes(), tuple(found))
     if closing_windows:
@@ -171,13 +173,13 @@ def wildfire() -> Workload:
         found.append(Declared(f"fire-{d}", "alarm", FILTER, "filters"))
         found.append(Declared(f"danger-{d}", "watch", FILTER, "filters"))
         found.append(Declared(f"windy-{d}", "watch", FILTER, "filters"))
-    found.append(Declared("neighbours", "alarm", JOIN, "", 1.0))
-    found.append(Declared("averages-kept", "archive", WINDOW, "averages", 2.0))
-    found.append(Declared("warm-kept", "archive", WINDOW, "averages", 2.0))
-    found.append(Declared("heat", "watch", WINDOW, "averages", 2.0))
+    found.append(Declared("neighbours", "alarm", JOIN, "", 1.0, "window"))
+    found.append(Declared("averages-kept", "archive", WINDOW, "averages", 2.0, "window"))
+    found.append(Declared("warm-kept", "archive", WINDOW, "averages", 2.0, "window"))
+    found.append(Declared("heat", "watch", WINDOW, "averages", 2.0, "window"))
     sealed = cost(12.0, 1.2, 1.0, 0.3)
     for season in ("frost", "mild", "hot"):
-        found.append(Declared(f"archive-{season}", "archive", sealed, "archive"))
+        found.append(Declared(f"archive-{season}", "archive", sealed, "archive", 0.0, "job"))
     declared = (
         QueryClass(name="alarm", priority=60, qos=QoSGraph.deadline(0.5, 1.5)),
         QueryClass(name="watch", priority=30, qos=QoSGraph.deadline(2.0, 5.0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from daybreak.policies.parts.period_tables import Flow, tabulate
 PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
 #: Rates are counted over both; the larger one counts for the most important cells.
 SHORT_S, LONG_S = 2.0, 10.0
+#: Windows are counted over several slides, up to this long.
+LONGEST_S = 60.0
 #: What is rarer than one tuple in so long is planned as if it were not.
 RAREST_S = 60.0
 #: A backlog is to be worked off within so many deadlines, at the least important cells' expense ...
@@ -31,6 +34,8 @@ CATCH_UP = 2.0
 PATIENCE_S = 30.0
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET = 0.2
+#: Relative error of what is expected of a cell without jobs; it falls as they are seen.
+UNSURE = 0.5
 #: Costs within this of what is expected are as expected; no cost is corrected by more than ...
 EXPECTED, MOST_OFF = 0.15, 5.0
 #: The old periods stay while they fit this share of the workers and yield all but this share.
@@ -73,10 +78,11 @@ class CellPlanner:
     def __init__(self, view: View, target: float) -> None:
         self._view = view
         self._target = target
-        self._rates = ArrivalRates()
+        self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.plan: CellPlan | None = None
         #: By the first query of a cell: what its jobs took and were expected to take.
         self._took: dict[int, tuple[float, float]] = {}
+        self._jobs: dict[int, int] = {}
         #: Above 1 while jobs that are due are late: then all costs count for so much more.
         self.strain = 1.0
         #: Plans that replaced another's periods.
@@ -96,6 +102,7 @@ class CellPlanner:
         actual, expected = self._took.get(key, (0.0, 0.0))
         keep = 1 - FORGET
         self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
+        self._jobs[key] = self._jobs.get(key, 0) + 1
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
@@ -200,14 +207,19 @@ class CellPlanner:
             graph = view.network.queries[q].qos or PLAIN
             weight = view.class_priority[view.query_class[q]] * view.query_weight[q]
             worth[graph] = worth.get(graph, 0.0) + weight
+        fixed_s = max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7)
+        per_tuple_s = off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns)
+        # Figures that cannot be told apart are unsure by themselves, and sure together: jobs have
+        # shown how far.
+        unsure = UNSURE / sqrt(1 + self._jobs.get(cell.queries[0], 0))
         flow = Flow(
             rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
-            fixed_s=max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7),
-            per_tuple_s=off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns),
+            fixed_s=fixed_s,
+            per_tuple_s=per_tuple_s,
             worth=tuple(worth.items()),
             slide_s=cell.slide_ns / NS_PER_S,
-            fixed_error_s=off * cost.fixed_error_ns,
-            per_tuple_error_s=off * cost.per_tuple_error_ns,
+            fixed_error_s=min(off * cost.fixed_error_ns, unsure * fixed_s),
+            per_tuple_error_s=min(off * cost.per_tuple_error_ns, unsure * per_tuple_s),
         )
         return self._with_backlog(index, cell, flow)
 
