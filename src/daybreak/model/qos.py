@@ -82,9 +82,14 @@ class QoSGraph:
         """The first critical point, or None for a graph that never drops."""
         return self.critical_ns[0] if self.critical_ns else None
 
+    @property
+    def knots_ns(self) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Latencies and utilities of its points."""
+        return self._latency_ns, tuple(y for _, y in self.points)
+
     def utility(self, latency_ns: NDArray[np.int64] | Sequence[int]) -> Floats:
         """The worth of results that are this late."""
-        worth: Floats = np.interp(latency_ns, self._latency_ns, [y for _, y in self.points])
+        worth: Floats = np.interp(latency_ns, *self.knots_ns)
         return worth
 
     def worth(self, latency_ns: float) -> float:

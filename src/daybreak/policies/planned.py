@@ -20,7 +20,7 @@ from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
 from daybreak.policies.parts.period_choice import LONGEST
-from daybreak.policies.parts.period_tables import Flow
+from daybreak.policies.parts.period_tables import MOST_WORK, Flow
 from daybreak.policies.ready import ReadyQueries
 from daybreak.policies.trains import oldest_ns
 
@@ -98,6 +98,8 @@ class Planned(BasePolicy):
         #: By the first query of a cell: when its last job began, and how long it took.
         self._begun: dict[int, tuple[int, int]] = {}
         self._newest: _Out | None = None
+        #: The cell of each query to which anything ever came.
+        self._cell_of: dict[int, int] = {}
         #: Cells that are left out until the next plan, because others are late.
         self._suspended: set[int] = set()
 
@@ -125,11 +127,9 @@ class Planned(BasePolicy):
 
     def on_query_added(self, query: int, now_ns: int) -> None:
         self.units.added(query)
-        self.planner.plan = None  # cells have other members now
 
     def on_query_removed(self, query: int, now_ns: int) -> None:
         self.units.removed(query)
-        self.planner.plan = None
 
     # Decisions
 
@@ -212,7 +212,8 @@ class Planned(BasePolicy):
             self.planner.note(now_ns)
             self._stale = self._stale or self.planner.drifted()
         soon = self._stale and now_ns >= self._planned_ns + SOON_NS
-        if soon or now_ns >= self._replan_ns or self.planner.plan is None:
+        new = not self.units.ready <= self._cell_of.keys()
+        if soon or new or now_ns >= self._replan_ns:
             self._make_plan(now_ns)
 
     def _make_plan(self, now_ns: int) -> None:
@@ -262,8 +263,8 @@ class Planned(BasePolicy):
         busy = {cell_of.get(out.cell.queries[0]) for out in self._out.values()}
         heads: dict[int, tuple[int, int]] = {}
         for q in self.units.ready:
-            cell = cell_of.get(q)
-            if cell is None or cell in busy:
+            cell = cell_of[q]
+            if cell in busy:
                 continue
             head = (oldest_ns(view, units[q]), q)
             if cell not in heads or head < heads[cell]:
@@ -344,23 +345,40 @@ class Planned(BasePolicy):
         said = super().told(start_ns)
         if getattr(self, "planner", None) is None or self.planner.plan is None:
             return said
-        return {**said, "plan": self._shown(self.planner.plan)}
+        return {**said, "plan": self._shown(self.planner.plan, start_ns)}
 
-    def _shown(self, plan: CellPlan) -> Mapping[str, Any]:
-        names = [q.name for q in self.view.network.queries]
-        periods = plan.periods
+    def _shown(self, plan: CellPlan, start_ns: int) -> Mapping[str, Any]:
         return {
             "utility": plan.utility,
             "bound": self.planner.bound(),
-            "cells": [
-                {
-                    "queries": [names[q] for q in cell.queries],
-                    "period_s": float(periods.period_s[c]) if periods.served[c] else None,
-                    "share": float(periods.load[c]) / self.view.workers,
-                }
-                for c, cell in enumerate(plan.cells)
-            ],
+            "cells": [self._shown_cell(plan, c, start_ns) for c in range(len(plan.cells))],
         }
+
+    def _shown_cell(self, plan: CellPlan, c: int, start_ns: int) -> Mapping[str, Any]:
+        view, cell, period_ns = self.view, plan.cells[c], self._period_ns[c]
+        waiting = [q for q in cell.queries if any(view.pending[b] for b in self.units.units[q])]
+        due_s = None
+        if waiting and period_ns is not None:
+            head_ns = min(oldest_ns(view, self.units.units[q]) for q in waiting)
+            due_s = (head_ns + period_ns - start_ns) / NS_PER_S
+        return {
+            "queries": [view.network.queries[q].name for q in cell.queries],
+            "period_s": None if period_ns is None else float(plan.periods.period_s[c]),
+            "share": float(plan.periods.load[c]) / view.workers,
+            "due_s": due_s,
+            "dropped": self._why_dropped(plan, c),
+        }
+
+    def _why_dropped(self, plan: CellPlan, c: int) -> str | None:
+        """Why a cell is served from spare time alone; None if it is served by plan."""
+        if self._period_ns[c] is not None:
+            late = "left out until the next plan: others are late"
+            return late if c in self._suspended else None
+        if plan.flows[c].work >= MOST_WORK:
+            return "more arrives than its jobs, one at a time, can work off"
+        if c in plan.returning:
+            return "works off its backlog from spare time, then it is served again"
+        return "others yield more for the time that it takes"
 
 
 def _deadline_ns(flow: Flow) -> float:

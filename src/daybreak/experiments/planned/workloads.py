@@ -18,6 +18,7 @@ from daybreak.engine.inbox import Waiting, closing
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import JobCost
+from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.simulation.jobs import Delivery
 from daybreak.simulation.randomness import generator_for
 
@@ -76,6 +77,19 @@ class Workload:
     def rate_per_s(self, load: float, workers: int) -> float:
         """The rate at which infinitely long trains would use this share of the workers."""
         return load * workers / self.per_tuple_s
+
+    def bound(self, load: float, workers: int) -> float:
+        """The most that any schedule of this can yield."""
+        by_name = {c.name: c for c in self.classes}
+        offers = []
+        for cell in self.cells:
+            first = self.queries[cell[0]]
+            cls = by_name[first.cls]
+            assert cls.qos is not None
+            worth = ((cls.qos, cls.priority),) * len(cell)
+            rate_per_s = self.rate_per_s(load, workers)
+            offers.append(Offer(rate_per_s, first.cost, worth, first.slide_s))
+        return bound_utility(offers, workers, GRAIN_S)
 
     def changed(self, change: Callable[[Declared], Declared], name: str) -> Workload:
         return replace(self, name=name, queries=tuple(change(q) for q in self.queries))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
 
 import numpy as np
 
 from daybreak.model.qos import NS_PER_S, QoSGraph
-from daybreak.policies.base import Cell, View
+from daybreak.policies.base import Cell, JobCost, View
 from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import (
     LONGEST,
     Periods,
-    bound_utility,
     deadlines_s,
     plan_periods,
 )
@@ -50,7 +50,12 @@ DRIFT = 0.25
 UNUSED = 0.15
 
 
-@dataclass
+_NONE = np.empty(0)
+#: The plan of a system in which nothing has arrived yet.
+NOTHING = Periods(_NONE, _NONE, _NONE, _NONE, 0.0, _NONE, 1.0)
+
+
+@dataclass(frozen=True)
 class CellPlan:
     """What the policy follows: by cell, in ns and tuples."""
 
@@ -63,13 +68,14 @@ class CellPlan:
     returning: frozenset[int]
 
     @property
-    def weight(self) -> float:
-        return sum(f.weight for f in self.flows)
+    def utility(self) -> float | None:
+        """What is promised, as a share of all that arrives; None without QoS graphs.
 
-    @property
-    def utility(self) -> float:
-        """What is promised, as a share of all that arrives."""
-        return float(self.periods.value.sum()) / self.weight if self.weight else 1.0
+        Queries without a graph count in the plan, and not in utilities, here as in reports.
+        """
+        graded = [all(g is not PLAIN for g, _ in f.worth) for f in self.flows]
+        weight = sum(f.weight for f, g in zip(self.flows, graded, strict=True) if g)
+        return float(self.periods.value[graded].sum()) / weight if weight else None
 
 
 class CellPlanner:
@@ -88,6 +94,8 @@ class CellPlanner:
         #: Plans that replaced another's periods.
         self.changes = 0
         self._tried = 0
+        #: By the first query of a cell: its period, where it has one.
+        self._last_s: dict[int, float] = {}
         #: What planned jobs lost beyond what was planned, of what they could yield; it fades.
         self._lost = self._seen = 0.0
         self._lost_ns = 0
@@ -114,20 +122,36 @@ class CellPlanner:
 
     def replan(self) -> CellPlan:
         """The plan for what the view shows now; old periods stay if they are as good."""
-        view = self._view
-        cells = list(view.cells)
+        cells = [cell for cell in self._view.cells if self._active(cell)]
         flows = self._flows(cells)
-        found = self._best(flows)
-        old = self.plan
-        if old is not None and [c.queries for c in old.cells] == [c.queries for c in cells]:
-            kept = _evaluated(flows, old.periods, found)
+        old = self._aligned(cells) if self.plan is not None and cells else None
+        found = self._best(flows, old) if cells else NOTHING
+        if old is not None:
+            kept = _evaluated(flows, old, found)
             if self._as_good(kept, found):
                 found = kept
             else:
                 self.changes += 1
         density = _densities(flows, found)
         self.plan = CellPlan(cells, flows, found, density, self._returning(flows, found))
+        both = zip(cells, found.period_s.tolist(), strict=True)
+        self._last_s = {cell.queries[0]: t for cell, t in both if isfinite(t)}
         return self.plan
+
+    def _active(self, cell: Cell) -> bool:
+        """Whether anything ever came to it; what is idle takes no part in the plan."""
+        arrived, pending, boxes = self._view.arrived, self._view.pending, self._view.network
+        return any(arrived[b] or pending[b] for q in cell.queries for b in boxes.query_boxes[q])
+
+    def _aligned(self, cells: Sequence[Cell]) -> Periods:
+        """The old periods, by the cells that are there now; NaN where one is new."""
+        assert self.plan is not None
+        old = self.plan.periods
+        place = {cell.queries[0]: c for c, cell in enumerate(self.plan.cells)}
+        known = [place.get(cell.queries[0]) for cell in cells]
+        period = [np.nan if c is None else float(old.period_s[c]) for c in known]
+        wait = [0.0 if c is None else float(old.wait_s[c]) for c in known]
+        return replace(old, period_s=np.array(period), wait_s=np.array(wait))
 
     def _returning(self, flows: Sequence[Flow], found: Periods) -> frozenset[int]:
         if not any(f.backlog_load and not s for f, s in zip(flows, found.served, strict=True)):
@@ -170,11 +194,10 @@ class CellPlanner:
         """Strain is forgotten slowly."""
         self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
 
-    def _best(self, flows: Sequence[Flow]) -> Periods:
+    def _best(self, flows: Sequence[Flow], old: Periods | None) -> Periods:
         """With jobs as long as before, or another length: one is tried each time."""
         workers, target = self._view.workers, self._target / self.strain
-        old = self.plan.periods if self.plan is not None else None
-        if old is None or len(old.wait_s) != len(flows):
+        if old is None:
             return plan_periods(flows, workers, target)
         every = deadlines_s(flows)
         self._tried = (self._tried + 1) % len(every)
@@ -188,25 +211,37 @@ class CellPlanner:
         used = load >= float(found.load.sum()) - UNUSED * workers
         return bool(fits and yields and used)
 
-    def bound(self) -> float:
-        """The most that any schedule could yield at these rates and costs."""
-        return bound_utility(self.plan.flows, self._view.workers) if self.plan else 1.0
+    def bound(self) -> float | None:
+        """The most that any schedule could yield at these rates and costs; None without graphs."""
+        if self.plan is None:
+            return None
+        network, offers = self._view.network, []
+        for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
+            graded = [q for q in cell.queries if network.queries[q].qos is not None]
+            worth = tuple((network.queries[q].qos or PLAIN, self._weight(q)) for q in graded)
+            cost = JobCost(*(x * self.correction(cell) for x in cell.cost))
+            if worth:
+                offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s))
+        return bound_utility(offers, self._view.workers) if offers else None
+
+    def _weight(self, query: int) -> float:
+        view = self._view
+        return view.class_priority[view.query_class[query]] * view.query_weight[query]
 
     def _flows(self, cells: Sequence[Cell]) -> list[Flow]:
         priority, cls = self._view.class_priority, self._view.query_class
         highest = [max(priority[cls[q]] for q in cell.queries) for cell in cells]
         top = max(highest, default=0.0)
-        return [self._flow(c, cell, highest[c] >= top) for c, cell in enumerate(cells)]
+        return [self._flow(cell, h >= top) for cell, h in zip(cells, highest, strict=True)]
 
-    def _flow(self, index: int, cell: Cell, important: bool) -> Flow:
+    def _flow(self, cell: Cell, important: bool) -> Flow:
         view, cost = self._view, cell.cost
         riders = len(cell.queries) - 1
         off = self.correction(cell) / NS_PER_S
         worth: dict[QoSGraph, float] = {}
         for q in cell.queries:
             graph = view.network.queries[q].qos or PLAIN
-            weight = view.class_priority[view.query_class[q]] * view.query_weight[q]
-            worth[graph] = worth.get(graph, 0.0) + weight
+            worth[graph] = worth.get(graph, 0.0) + self._weight(q)
         fixed_s = max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7)
         per_tuple_s = off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns)
         # Figures that cannot be told apart are unsure by themselves, and sure together: jobs have
@@ -221,7 +256,7 @@ class CellPlanner:
             fixed_error_s=min(off * cost.fixed_error_ns, unsure * fixed_s),
             per_tuple_error_s=min(off * cost.per_tuple_error_ns, unsure * per_tuple_s),
         )
-        return self._with_backlog(index, cell, flow)
+        return self._with_backlog(cell, flow)
 
     def _rate(self, cell: Cell, important: bool) -> float:
         """Tuples per second: of its query that gets most, all of its inputs together."""
@@ -244,14 +279,14 @@ class CellPlanner:
             if any(name in streams for name in network.boxes[b].inputs)
         ]  # fmt: skip
 
-    def _with_backlog(self, index: int, cell: Cell, flow: Flow) -> Flow:
+    def _with_backlog(self, cell: Cell, flow: Flow) -> Flow:
         """What waits beyond one period's tuples takes time of its own until it is worked off."""
         pending = self._view.pending
         waiting = max(sum(pending[b] for b in self.inputs(q)) for q in cell.queries)
         period_s = flow.slide_s + flow.end_s / 2
-        if self.plan is not None and index < len(self.plan.cells):
-            last = float(self.plan.periods.period_s[index])
-            period_s = 2 * last + 2 * flow.slide_s if np.isfinite(last) else period_s
+        last = self._last_s.get(cell.queries[0])
+        if last is not None:
+            period_s = 2 * last + 2 * flow.slide_s
         excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
         if excess_s <= 0.02:
             return flow
@@ -271,13 +306,15 @@ def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> floa
 
 
 def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
-    """What the old periods cost and yield now."""
-    table = tabulate(flows, LONGEST * old.guarded_s, new.wait_s, old.period_s)
-    served = old.served.astype(np.int64)
+    """What the old periods cost and yield now; new cells take theirs from the new plan."""
+    period = np.where(np.isnan(old.period_s), new.period_s, old.period_s)
+    wait = new.wait_s if new.guarded_s == old.guarded_s else old.wait_s
+    table = tabulate(flows, LONGEST * old.guarded_s, wait, period)
+    served = np.isfinite(period).astype(np.int64)
     rows = np.arange(len(flows))
     return Periods(
-        old.period_s, table.load[rows, served], table.value[rows, served],
-        table.job_s[rows, served], new.price, new.wait_s, old.guarded_s,
+        period, table.load[rows, served], table.value[rows, served],
+        table.job_s[rows, served], new.price, wait, old.guarded_s,
     )  # fmt: skip
 
 

@@ -6,9 +6,6 @@ on the upper hull of its table (and of not being served: load 0, V 0) are ever t
 price at which all together stay within the budget is found by bisection: the problem of spreading
 refresh bandwidth over a mirror, whose curves have a closed form (``freshness.multiplier``), and
 these do not. What the jump at that price leaves over is spent on the best that still fits.
-
-For any price p >= 0, ``sum over cells of max(V - p load) + p W`` is at least what any schedule on W
-workers yields (weak duality): with the lag at its least, that is the upper bound.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.parts.period_tables import BEYOND, Floats, Flow, Table, tabulate
+from daybreak.policies.parts.period_tables import Floats, Flow, Table, tabulate
 
 Ints = NDArray[np.int64]
 _HALVINGS = 50
@@ -209,54 +206,3 @@ def _above(table: Table, paid: Floats) -> Table:
         table.period_s, np.maximum(table.load - paid[:, None], 0.0), table.value,
         table.latency_s, table.job_s,
     )  # fmt: skip
-
-
-def bound_utility(flows: Sequence[Flow], workers: int, grain_s: float = 0.0) -> float:
-    """The most that any schedule of these cells can yield, as a share of all that arrives.
-
-    ``grain_s``: how far apart tuples arrive together (segments); between them nothing arrives
-    that a job could answer sooner.
-    """
-    total = sum(f.weight for f in flows)
-    if not total:
-        return 1.0
-    load, value = zip(*(_optimistic(f, grain_s) for f in flows), strict=True)
-    stacked, worth = np.vstack(load), np.vstack(value)
-    prices = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 200) * total / workers])
-    best = min(
-        float((worth - p * stacked).max(axis=1).clip(0.0).sum() + p * workers) for p in prices
-    )
-    return min(1.0, best / total)
-
-
-#: Finer than for planning: each choice counts with the load of the next cheaper one.
-_FINE = 400
-
-
-def _optimistic(flow: Flow, grain_s: float) -> tuple[Floats, Floats]:
-    """Loads and values that no period beats: no wait, no tuple slows its job, no gaps."""
-    if flow.slide_s:
-        slides = np.unique(np.geomspace(1, 4 + BEYOND * flow.end_s / flow.slide_s, 64).astype(int))
-        ago = np.arange(slides[-1])
-        sums = np.zeros(len(slides))
-        for graph, weight in flow.worth:
-            late = (flow.fixed_s + ago * flow.slide_s) * NS_PER_S
-            sums += weight * np.cumsum(graph.utility(late))[slides - 1]
-        value = flow.rate_per_s * sums / slides
-        period = slides * flow.slide_s
-    else:
-        grain = max(grain_s, 1 / flow.rate_per_s)
-        low = max(grain, flow.fixed_s, 1e-6)
-        period = np.geomspace(low, max(50 * flow.end_s, 50 * low), _FINE)
-        begin = (flow.fixed_s - grain) * NS_PER_S
-        value = np.zeros(_FINE)
-        for graph, weight in flow.worth:
-            ends, begins = begin + period * NS_PER_S, np.array([begin])
-            mean = (graph.area(ends) - graph.area(begins)) / (period * NS_PER_S)
-            value += flow.rate_per_s * weight * mean
-    fixed = flow.fixed_s / np.append(period[1:], np.inf)
-    load = np.full(_FINE, np.inf)
-    worth = np.zeros(_FINE)
-    load[: len(fixed)] = fixed + flow.work
-    worth[: len(fixed)] = value
-    return np.minimum(load, 1e12), worth

@@ -168,13 +168,9 @@ def _mean_worth(graph: QoSGraph, rate: Floats, period: Floats, lag: Floats) -> F
     ends_ns, begins_ns = (lag + period) * NS_PER_S, lag * NS_PER_S
     mean = (graph.area(ends_ns) - graph.area(begins_ns)) / (period * NS_PER_S)
     others = rate * period
-    first: Floats = np.interp(ends_ns, *_knots(graph))
+    first: Floats = np.interp(ends_ns, *graph.knots_ns)
     worth: Floats = (first + others * mean) / (1 + others)
     return worth
-
-
-def _knots(graph: QoSGraph) -> tuple[list[float], list[float]]:
-    return [x * NS_PER_S for x, _ in graph.points], [y for _, y in graph.points]
 
 
 def _window_value(flow: Flow, period: Floats, lag: Floats) -> Floats:
@@ -186,7 +182,7 @@ def _window_value(flow: Flow, period: Floats, lag: Floats) -> Floats:
     mine = ago < some[:, None]
     value = np.zeros(len(some))
     for graph, weight in flow.worth:
-        worth = np.interp(late_ns, *_knots(graph))
+        worth = np.interp(late_ns, *graph.knots_ns)
         value += weight * (worth * mine).sum(axis=1) / some
     every: Floats = flow.rate_per_s * value[place]
     return every
