@@ -3,10 +3,10 @@
 Where starting a job costs as much as thousands of tuples, who goes first matters less than how
 often: a cell (queries that run as one job) that is served every T seconds pays for 1/T starts, and
 its answers are T late. This policy plans a period for every cell, so that the utility of all
-together is the largest that the workers can pay for (``parts.period_choice``, docs/planned.md), and
-then follows the plan: a cell is due a period after its oldest tuple arrived, and a free worker takes
-the cell that is due first. Cells that cost more than they are worth have no period. They run when
-nothing else wants to, in trains that end before somebody is due.
+together is the largest that the workers can pay for (``parts.period_choice``, docs/planned.md),
+and then follows the plan: a cell is due a period after its oldest tuple arrived, and a free worker
+takes the due cell that must begin first. Cells that cost more than they are worth have no period.
+They run when nothing else wants to, in trains that end before another cell must begin.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ NOTE_NS = 100_000_000
 SOON_NS = 200_000_000
 #: A worker that is free takes a cell that has gathered for this share of its period.
 EARLY = 0.5
+#: A cost to start is unsure if its standard error is above this share of it.
+UNSURE = 0.2
+#: So many jobs of a cell differ in length for that reason.
+VARIED = 40
 #: A job should end within this share of the deadline.
 SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
 LONGER = 1.3
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedParams:
@@ -95,8 +100,8 @@ class Planned(BasePolicy):
         self._planned_ns = 0
         self._stale = True
         self._trial_ns = 0
-        #: By the first query of a cell: when its last job began, and how long it took.
-        self._begun: dict[int, tuple[int, int]] = {}
+        #: By the first query of a cell: when its last job began.
+        self._begun: dict[int, int] = {}
         self._newest: _Out | None = None
         #: The cell of each query to which anything ever came.
         self._cell_of: dict[int, int] = {}
@@ -113,9 +118,8 @@ class Planned(BasePolicy):
         out = self._out.pop(worker)
         taken = self.view.tuples_in[out.box] - out.before
         if cost_ns and taken > 0:
-            took_ns = now_ns - out.begun_ns
-            self.planner.took(out.cell, out.cell.cost.of(taken, out.riders), took_ns)
-            self._begun[out.cell.queries[0]] = out.begun_ns, took_ns
+            expected_ns = out.cell.cost.of(taken, out.riders)
+            self.planner.took(out.cell, expected_ns, now_ns - out.begun_ns)
 
     def on_boarding(self, box: int, now_ns: int) -> None:
         self.units.boarded(box)
@@ -180,9 +184,7 @@ class Planned(BasePolicy):
         """When a cell that is due has made way for others for as long as its deadline."""
         return c.latest_ns + max(round(_deadline_ns(self._plan.flows[c.cell])), NS_PER_S)
 
-    def _room_ns(
-        self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int
-    ) -> int:
+    def _room_ns(self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int) -> int:
         """How long a job of this cell may take, before a worthier one must begin.
 
         As long as it likes, if another worker is free by then.
@@ -199,11 +201,11 @@ class Planned(BasePolicy):
             return 2**62
         return max(latest_ns - now_ns, 0)
 
-    def _least_job_ns(self, cell: int) -> float:
+    def _least_job_ns(self, cell: int) -> int:
         """The shortest job of use: twice its start, or one window."""
         flow = self._plan.flows[cell]
         window_s = flow.work * flow.slide_s
-        return (flow.fixed_s + (window_s or flow.fixed_s)) * NS_PER_S
+        return round((flow.fixed_s + (window_s or flow.fixed_s)) * NS_PER_S)
 
     def _follow(self, now_ns: int) -> None:
         """Counts arrivals, and plans if it is time to."""
@@ -218,12 +220,8 @@ class Planned(BasePolicy):
 
     def _make_plan(self, now_ns: int) -> None:
         planner = self.planner
-        passed_s = (now_ns - self._planned_ns) / NS_PER_S
-        planner.relax(passed_s)
-        changes = planner.changes
+        planner.relax((now_ns - self._planned_ns) / NS_PER_S)
         plan = self._plan = planner.replan()
-        if planner.changes > changes:
-            self.schedule_updates_ns.append(now_ns)
         self.work.evaluated += len(plan.cells)
         self._cell_of = {q: c for c, cell in enumerate(plan.cells) for q in cell.queries}
         periods = plan.periods
@@ -255,7 +253,9 @@ class Planned(BasePolicy):
             found[c] = calm_ns
             if period_ns is not None and not plan.cells[c].slide_ns:
                 calm_ns = min(calm_ns, max(period_ns, self._bears_ns[c]))
-        return [n if p is not None else calm_ns for n, p in zip(found, self._period_ns, strict=True)]
+        return [
+            n if p is not None else calm_ns for n, p in zip(found, self._period_ns, strict=True)
+        ]
 
     def _candidates(self, now_ns: int) -> tuple[list[_Candidate], list[_Candidate]]:
         """Cells that wait: those that the plan serves, and the others."""
@@ -281,13 +281,21 @@ class Planned(BasePolicy):
         return served, others
 
     def _early_ns(self, c: _Candidate) -> int:
-        period_ns = self._period_ns[c.cell] or 0
-        return c.due_ns - round((1 - EARLY) * period_ns)
+        """When it may begin if a worker has nothing else to do.
+
+        Jobs of one length do not show what starting them costs. While that is unsure, every other
+        one of the first gathers for the whole period.
+        """
+        cell = self._plan.cells[c.cell]
+        unsure = cell.cost.fixed_error_ns > UNSURE * cell.cost.fixed_ns
+        jobs = self.planner.jobs(cell)
+        if unsure and jobs < VARIED and jobs % 2:
+            return c.due_ns
+        return c.due_ns - round((1 - EARLY) * (self._period_ns[c.cell] or 0))
 
     def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
         self._watch(c, now_ns)
-        flow, periods = self._plan.flows[c.cell], self._plan.periods
-        planned_s = float(periods.job_s[c.cell])
+        planned_s = float(self._plan.periods.job_s[c.cell])
         return self._start(c, max(LONGER * planned_s, self._longest_s), room_ns, now_ns, worker)
 
     def _start(
@@ -304,7 +312,7 @@ class Planned(BasePolicy):
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
         out = _Out(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
         self._newest = self._out[worker] = out
-        self._begun[cell.queries[0]] = now_ns, 0
+        self._begun[cell.queries[0]] = now_ns
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
         self.units.taken(plan)
         return plan
@@ -316,7 +324,7 @@ class Planned(BasePolicy):
         plan, begun = self._plan, self._begun
         if now_ns >= self._trial_ns:
             # What it would cost at its proper length has to be tried again and again.
-            best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], (0, 0)), c))
+            best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
             took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
             self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
             return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker)
@@ -351,6 +359,7 @@ class Planned(BasePolicy):
         return {
             "utility": plan.utility,
             "bound": self.planner.bound(),
+            "changes": self.planner.changes,
             "cells": [self._shown_cell(plan, c, start_ns) for c in range(len(plan.cells))],
         }
 

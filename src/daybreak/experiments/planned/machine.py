@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daybreak.engine.engine import Engine
 from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
 from daybreak.engine.state import JobState
 from daybreak.experiments.planned.workloads import Workload
 from daybreak.model.qos import NS_PER_S
@@ -24,6 +24,8 @@ from daybreak.simulation.jobs import NEVER, Delivery, Queries, VirtualDriver
 from daybreak.simulation.randomness import generator_for
 from daybreak.simulation.simulate import collector_paused
 
+#: One tuple in so many gives a row.
+PASSES = 100
 #: Changes what a policy is shown of a cell's costs: from its first query, the true cost and what
 #: the engine has learned.
 Shown = Callable[[int, JobCost, JobCost], JobCost]
@@ -82,7 +84,7 @@ class _Costs:
         self._off = np.exp(random.normal(0.0, noise, 997) - noise**2 / 2).tolist()
 
     def cost_ns(self, tuples: int, riders: int, job: int) -> int:
-        return round(self._cost.of(tuples, riders) * self._off[job % len(self._off)])
+        return round(self._cost.of(tuples, riders) * float(self._off[job % len(self._off)]))
 
 
 def run(case: Case, policy: BasePolicy) -> Measured:
@@ -91,7 +93,7 @@ def run(case: Case, policy: BasePolicy) -> Measured:
     end_s = case.warm_s + case.measured_s + case.after_s
     rate_per_s = work.rate_per_s(case.load, case.workers)
     deliveries = work.deliveries(rate_per_s, end_s, case.seed, case.factor)
-    queries = _queries(case)
+    queries = _queries(case, deliveries)
     state = JobState(network, case.workers)
     engine = Engine(
         state, queries.facts(network), queries.inboxes(), policy,
@@ -108,17 +110,16 @@ def run(case: Case, policy: BasePolicy) -> Measured:
     state.cells_now = shown
     monitor = Monitor(network, sample_every_ns=NEVER)
     accounts = Accounts(state, engine.queries, monitor)
-    driver = VirtualDriver(
-        engine, accounts, queries, deliveries, end_ns=round(end_s * NS_PER_S)
-    )
+    driver = VirtualDriver(engine, accounts, queries, deliveries, end_ns=round(end_s * NS_PER_S))
     with collector_paused():
         driver.run()
     report = monitor.report(state, driver.now_ns, case.workers + 1, engine.policy.told())
     return _measured(case, report, deliveries)
 
 
-def _queries(case: Case) -> Queries:
+def _queries(case: Case, deliveries: Sequence[Delivery]) -> Queries:
     declared = case.workload.queries
+    tuples = sum(d.item.tuples for d in deliveries)
     kinds: list[Hashable] = [(q.cls, q.together or q.name) for q in declared]
     costs: dict[Hashable, _Costs] = {}
     for kind, q in zip(kinds, declared, strict=True):
@@ -128,7 +129,7 @@ def _queries(case: Case) -> Queries:
         windows=[q.slide_s > 0 for q in declared],
         kinds=kinds,
         costs=costs.__getitem__,
-        passing=[np.empty(0, np.int64)] * len(declared),
+        passing=[np.arange(PASSES // 2, tuples, PASSES)] * len(declared),
         job_kinds=[q.kind for q in declared],
         slides_ns=[round(q.slide_s * NS_PER_S) for q in declared],
     )

@@ -1,4 +1,4 @@
-"""Workloads for the policy ``planned``: queries of unequal importance, whose jobs are dear to start.
+"""Workloads for the policy ``planned``: queries of unequal importance, with jobs dear to start.
 
 Costs are those of Spark jobs on two local cores, rounded: a filter's job starts in 10 ms, a join's
 or a window's in about 100, and then every tuple takes a fraction of a microsecond. Queries of one
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daybreak.engine.costs import Kind
 from daybreak.engine.inbox import Waiting, closing
@@ -117,8 +118,7 @@ class Workload:
                 yield Delivery(at_ns, boxes, Waiting(at_ns, STREAM, n, seq))
 
     def _windows(
-        self, at_s: np.ndarray[tuple[int], np.dtype[np.float64]],
-        counts: np.ndarray[tuple[int], np.dtype[np.int64]],
+        self, at_s: NDArray[np.floating[Any]], counts: NDArray[np.int64]
     ) -> Iterable[Delivery]:  # fmt: skip
         """Windows close a moment after their end; each stands for the rows that came in it."""
         for slide_s in sorted({q.slide_s for q in self.queries} - {0.0}):
@@ -168,7 +168,9 @@ def mixed(closing_windows: bool = True) -> Workload:
         found.append(one)
     for i in range(6):
         cls = names[1 + (i + 1) % 2]
-        found.append(Declared(f"neighbours-{i:02d}", cls, _slower(JOIN, 2.0 * i), "", 2.0, "window"))
+        found.append(
+            Declared(f"neighbours-{i:02d}", cls, _slower(JOIN, 2.0 * i), "", 2.0, "window")
+        )
     for i in range(6):
         cls = names[1 - i % 2]
         found.append(Declared(f"named-{i:02d}", cls, TABLE_JOIN, "named", 0.0, "job"))

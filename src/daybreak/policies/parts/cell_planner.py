@@ -52,7 +52,7 @@ UNUSED = 0.15
 
 _NONE = np.empty(0)
 #: The plan of a system in which nothing has arrived yet.
-NOTHING = Periods(_NONE, _NONE, _NONE, _NONE, 0.0, _NONE, 1.0)
+NOTHING = Periods(_NONE, _NONE, _NONE, _NONE, 0.0, _NONE, 1.0, _NONE)
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,10 @@ class CellPlanner:
         self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
         self._jobs[key] = self._jobs.get(key, 0) + 1
 
+    def jobs(self, cell: Cell) -> int:
+        """How many jobs of this cell have ended."""
+        return self._jobs.get(cell.queries[0], 0)
+
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
         actual, expected = self._took.get(cell.queries[0], (0.0, 0.0))
@@ -122,7 +126,7 @@ class CellPlanner:
 
     def replan(self) -> CellPlan:
         """The plan for what the view shows now; old periods stay if they are as good."""
-        cells = [cell for cell in self._view.cells if self._active(cell)]
+        cells = self._active()
         flows = self._flows(cells)
         old = self._aligned(cells) if self.plan is not None and cells else None
         found = self._best(flows, old) if cells else NOTHING
@@ -132,16 +136,20 @@ class CellPlanner:
                 found = kept
             else:
                 self.changes += 1
-        density = _densities(flows, found)
-        self.plan = CellPlan(cells, flows, found, density, self._returning(flows, found))
+        density = np.where(found.served, found.value / np.maximum(found.load, 1e-12), found.density)
+        self.plan = CellPlan(cells, flows, found, density.tolist(), self._returning(flows, found))
         both = zip(cells, found.period_s.tolist(), strict=True)
         self._last_s = {cell.queries[0]: t for cell, t in both if isfinite(t)}
         return self.plan
 
-    def _active(self, cell: Cell) -> bool:
-        """Whether anything ever came to it; what is idle takes no part in the plan."""
-        arrived, pending, boxes = self._view.arrived, self._view.pending, self._view.network
-        return any(arrived[b] or pending[b] for q in cell.queries for b in boxes.query_boxes[q])
+    def _active(self) -> list[Cell]:
+        """Cells to which anything ever came; what is idle takes no part in the plan."""
+        arrived, pending = self._view.arrived, self._view.pending
+        boxes = self._view.network.query_boxes
+        return [
+            cell for cell in self._view.cells
+            if any(arrived[b] or pending[b] for q in cell.queries for b in boxes[q])
+        ]  # fmt: skip
 
     def _aligned(self, cells: Sequence[Cell]) -> Periods:
         """The old periods, by the cells that are there now; NaN where one is new."""
@@ -176,8 +184,12 @@ class CellPlanner:
         """A job begins whose oldest tuple has waited so long; whether too much is being lost."""
         assert self.plan is not None
         flow, periods = self.plan.flows[cell], self.plan.periods
+        if not flow.weight:
+            return False
         expected = float(periods.value[cell]) / (flow.weight * flow.in_time)
-        worth = sum(w * _mean_worth(g, age_s, float(periods.job_s[cell]), flow) for g, w in flow.worth)
+        worth = sum(
+            w * _mean_worth(g, age_s, float(periods.job_s[cell]), flow) for g, w in flow.worth
+        )
         actual = worth / sum(w for _, w in flow.worth)
         keep = 0.5 ** ((now_ns - self._lost_ns) / (HALF_LIFE_S * NS_PER_S))
         weight = flow.weight * age_s
@@ -246,7 +258,7 @@ class CellPlanner:
         per_tuple_s = off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns)
         # Figures that cannot be told apart are unsure by themselves, and sure together: jobs have
         # shown how far.
-        unsure = UNSURE / sqrt(1 + self._jobs.get(cell.queries[0], 0))
+        unsure = UNSURE / sqrt(1 + self.jobs(cell))
         flow = Flow(
             rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
             fixed_s=fixed_s,
@@ -259,30 +271,28 @@ class CellPlanner:
         return self._with_backlog(cell, flow)
 
     def _rate(self, cell: Cell, important: bool) -> float:
-        """Tuples per second: of its query that gets most, all of its inputs together."""
+        """Tuples per second, of all its inputs together."""
         spans = [max(LONG_S, 3 * cell.slide_ns / NS_PER_S)]
         if important and not cell.slide_ns:
             spans.append(SHORT_S)
         return max(self._counted(cell, span) for span in spans)
 
     def _counted(self, cell: Cell, over_s: float) -> float:
-        return max(
-            sum(self._rates.per_s(b, over_s) for b in self.inputs(q)) for q in cell.queries
-        )
+        """Queries that run together read the same streams."""
+        return sum(self._rates.per_s(b, over_s) for b in self.inputs(cell.queries[0]))
 
     def inputs(self, query: int) -> list[int]:
         """The boxes of a query that streams feed."""
         network = self._view.network
-        streams = network.stream_index
         return [
             b for b in network.query_boxes[query]
-            if any(name in streams for name in network.boxes[b].inputs)
+            if any(name in network.stream_index for name in network.boxes[b].inputs)
         ]  # fmt: skip
 
     def _with_backlog(self, cell: Cell, flow: Flow) -> Flow:
         """What waits beyond one period's tuples takes time of its own until it is worked off."""
-        pending = self._view.pending
-        waiting = max(sum(pending[b] for b in self.inputs(q)) for q in cell.queries)
+        pending, boxes = self._view.pending, self._view.network.query_boxes
+        waiting = max(sum(pending[b] for b in boxes[q]) for q in cell.queries)
         period_s = flow.slide_s + flow.end_s / 2
         last = self._last_s.get(cell.queries[0])
         if last is not None:
@@ -314,15 +324,5 @@ def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
     rows = np.arange(len(flows))
     return Periods(
         period, table.load[rows, served], table.value[rows, served],
-        table.job_s[rows, served], new.price, wait, old.guarded_s,
+        table.job_s[rows, served], new.price, wait, old.guarded_s, new.density,
     )  # fmt: skip
-
-
-def _densities(flows: Sequence[Flow], periods: Periods) -> list[float]:
-    """Yield per worker-second: as planned, or at best where a cell is not served."""
-    flows = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
-    best = tabulate(flows, LONGEST * periods.guarded_s, periods.wait_s)
-    ratio = (best.value[:, 1:] / np.maximum(best.load[:, 1:], 1e-12)).max(axis=1)
-    planned = periods.value / np.maximum(periods.load, 1e-12)
-    found: list[float] = np.where(periods.served, planned, ratio).tolist()
-    return found

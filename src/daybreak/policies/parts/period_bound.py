@@ -23,7 +23,7 @@ from daybreak.policies.parts.period_tables import Floats
 _FINE = 400
 #: The longest period, in latencies beyond which nothing more is lost.
 _BEYOND = 50.0
-_PRICES = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 300)])
+_HALVINGS = 40
 
 
 class Offer(NamedTuple):
@@ -52,11 +52,17 @@ def bound_utility(offers: Sequence[Offer], workers: int, grain_s: float = 0.0) -
     rows = [_alternatives(o, grain_s) for o in offers]
     load = np.stack([load for load, _ in rows])
     value = np.stack([value for _, value in rows])
-    scale = total / workers
-    bounds = [
-        float((value - p * scale * load).max(axis=1).clip(0.0).sum()) + p * total for p in _PRICES
-    ]
-    return min(1.0, min(bounds) / total)
+    rows_at = np.arange(len(offers))
+    best, low, high = total, 0.0, 1e3 * total / workers
+    for _ in range(_HALVINGS):  # any price gives a bound; the lowest is where the loads just fit
+        price = (low + high) / 2 if low < high / 1e9 else float(np.sqrt(low * high))
+        net = value - price * load
+        column = net.argmax(axis=1)
+        gain = net[rows_at, column]
+        best = min(best, float(gain.clip(0.0).sum()) + price * workers)
+        fits = float(load[rows_at, column][gain > 0].sum()) <= workers
+        low, high = (low, price) if fits else (price, high)
+    return min(1.0, best / total)
 
 
 def _alternatives(offer: Offer, grain_s: float) -> tuple[Floats, Floats]:
@@ -93,10 +99,11 @@ def _periods(offer: Offer, lag_s: float, grain_s: float) -> tuple[Floats, _Mean]
         most = 4 + _BEYOND * end_s / offer.slide_s
         slides = np.unique(np.geomspace(1, most, _FINE // 2).astype(np.int64))
         late_ns = (lag_s + np.arange(slides[-1]) * offer.slide_s) * NS_PER_S
-        return slides * offer.slide_s, _WindowMean(late_ns, slides)
+        period: Floats = slides * np.float64(offer.slide_s)
+        return period, _WindowMean(late_ns, slides)
     grain_s = max(grain_s, 1 / offer.rate_per_s)
     low = max(grain_s, lag_s, 1e-6)
-    period = np.geomspace(low, _BEYOND * max(end_s, low), _FINE)
+    period = np.geomspace(low, _BEYOND * max(end_s, low), _FINE, dtype=np.float64)
     # Tuples that arrive together: the first of them would have waited the grain, and did not.
     return period, _RowMean((lag_s - grain_s) * NS_PER_S, period * NS_PER_S)
 

@@ -45,6 +45,8 @@ class Periods:
     wait_s: Floats
     #: The shortest deadline that others' jobs keep clear of.
     guarded_s: float
+    #: What a worker-second yields at best, without a backlog.
+    density: Floats
 
     @property
     def served(self) -> NDArray[np.bool_]:
@@ -77,7 +79,7 @@ def plan_periods(
     wait = np.zeros(len(flows)) if wait_s is None else wait_s
     every = guarded_s or deadlines_s(flows)
     found = [_plan(flows, workers, target, one, wait) for one in every]
-    whole = sum(f.weight for f in flows)
+    whole = sum(f.weight for f in flows) or 1.0
     return max(found, key=lambda p: round(float(p.value.sum()) / whole, 3))
 
 
@@ -100,7 +102,7 @@ def _plan(
     rows = np.arange(len(choice))
     return Periods(
         table.period_s[rows, choice], table.load[rows, choice], table.value[rows, choice],
-        table.job_s[rows, choice], price, wait, guarded_s,
+        table.job_s[rows, choice], price, wait, guarded_s, _densities(flows, table),
     )  # fmt: skip
 
 
@@ -123,6 +125,15 @@ def _wait_s(
     before = np.concatenate([[0.0], np.cumsum(job[order])])[:-1]
     wait[order] += before / workers / 2
     return wait
+
+
+def _densities(flows: Sequence[Flow], table: Table) -> Floats:
+    """Yield per worker-second at the best period."""
+    backlog = np.array([f.backlog_load for f in flows])[:, None]
+    in_time = np.array([f.in_time for f in flows])
+    load = np.maximum(table.load[:, 1:] - backlog, 1e-12)
+    best: Floats = (table.value[:, 1:] / load).max(axis=1) / in_time
+    return best
 
 
 def _margin(flows: Sequence[Flow], table: Table, choice: Ints) -> float:
@@ -154,7 +165,9 @@ def choose(table: Table, budget: float) -> tuple[Ints, float]:
 def _best(table: Table, price: float) -> Ints:
     """Of equals the first: not to serve, then the longest period."""
     worth = table.value - price * np.minimum(table.load, 1e9)
-    least = worth.max(axis=1, keepdims=True) - _SAME * np.abs(table.value).max(axis=1, keepdims=True)
+    least = worth.max(axis=1, keepdims=True) - _SAME * np.abs(table.value).max(
+        axis=1, keepdims=True
+    )
     choice: Ints = np.argmax(worth >= least, axis=1)
     return choice
 

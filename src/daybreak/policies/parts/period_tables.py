@@ -101,23 +101,26 @@ def tabulate(
     else:
         period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
     tuples = 1 + rate * period
-    tuples[[f.slide_s > 0 for f in flows]] -= 1
+    slides = np.array([f.slide_s for f in flows])
+    tuples[slides > 0] -= 1
     job = fixed + each * tuples
     gap = np.array([0.0 if f.slide_s else 1 / f.rate_per_s for f in flows])[:, None]
     load = job / (period + gap) + backlog
-    value, latency = np.zeros_like(period), np.zeros_like(period)
-    lag = job + wait
-    for graph, rows, weights in _by_graph(flows):
+    value, lag = np.zeros_like(period), job + wait
+    for graph, rows, weights in _by_graph(flows, windows=False):
         worth = _mean_worth(graph, rate[rows], period[rows], lag[rows])
         value[rows] += rate[rows] * weights[:, None] * worth
     latency = lag + period * (1 + rate * period / 2) / (1 + rate * period)
-    for c, flow in enumerate(flows):
-        if flow.slide_s:
-            value[c] = _window_value(flow, period[c], lag[c])
-            latency[c] = lag[c] + (period[c] - flow.slide_s) / 2
-        value[c] *= flow.in_time
-        if flow.work >= MOST_WORK:
-            value[c], load[c] = 0.0, NEVER
+    for graph, rows, weights in _by_graph(flows, windows=True):
+        slide = slides[rows][:, None]
+        worth = _mean_of_windows(
+            graph, np.maximum(np.rint(period[rows] / slide), 1), slide, lag[rows]
+        )
+        value[rows] += rate[rows] * weights[:, None] * worth
+        latency[rows] = lag[rows] + (period[rows] - slide) / 2
+    value *= np.array([f.in_time for f in flows])[:, None]
+    stuck = np.array([f.work >= MOST_WORK for f in flows])
+    value[stuck], load[stuck] = 0.0, NEVER
     first = np.zeros((len(flows), 1))
     return Table(
         period_s=np.hstack([first + np.inf, period]),
@@ -138,7 +141,7 @@ def _periods(
     train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
     high = np.maximum(np.minimum(end, train), low * 1.05)
     steps = np.linspace(1.0, 0.0, POINTS)  # the longest first: of equals, the cheapest
-    periods = low * (high / low) ** steps
+    periods: Floats = low * (high / low) ** steps
     knees = sorted({c for f in flows for g, _ in f.worth for c in g.critical_ns[:1]})
     # Just in time for a deadline is where the best choice often is.
     exact = [(knee / NS_PER_S - fixed - wait) / (1 + work) for knee in knees]
@@ -152,11 +155,11 @@ def _periods(
     return periods
 
 
-def _by_graph(flows: Sequence[Flow]) -> list[tuple[QoSGraph, list[int], Floats]]:
-    """Each graph with the cells over rows that have it, and its weight in each."""
+def _by_graph(flows: Sequence[Flow], *, windows: bool) -> list[tuple[QoSGraph, list[int], Floats]]:
+    """Each graph with the cells that have it, and its weight in each."""
     found: dict[QoSGraph, tuple[list[int], list[float]]] = {}
     for c, flow in enumerate(flows):
-        for graph, weight in flow.worth if not flow.slide_s else ():
+        for graph, weight in flow.worth if windows == (flow.slide_s > 0) else ():
             rows, weights = found.setdefault(graph, ([], []))
             rows.append(c)
             weights.append(weight)
@@ -173,16 +176,11 @@ def _mean_worth(graph: QoSGraph, rate: Floats, period: Floats, lag: Floats) -> F
     return worth
 
 
-def _window_value(flow: Flow, period: Floats, lag: Floats) -> Floats:
-    """As V, of windows of which every k-th begins a job that answers them all."""
-    slides = np.maximum(np.rint(period / flow.slide_s), 1).astype(np.int64)
-    some, first, place = np.unique(slides, return_index=True, return_inverse=True)
-    ago = np.arange(some[-1])
-    late_ns = (lag[first, None] + ago * flow.slide_s) * NS_PER_S
-    mine = ago < some[:, None]
-    value = np.zeros(len(some))
-    for graph, weight in flow.worth:
-        worth = np.interp(late_ns, *graph.knots_ns)
-        value += weight * (worth * mine).sum(axis=1) / some
-    every: Floats = flow.rate_per_s * value[place]
-    return every
+def _mean_of_windows(graph: QoSGraph, slides: Floats, slide_s: Floats, lag: Floats) -> Floats:
+    """The mean worth of windows of which every so many-th begins a job that answers them all."""
+    total = np.zeros_like(lag)
+    for ago in range(int(slides.max())):
+        worth = np.interp((lag + ago * slide_s) * NS_PER_S, *graph.knots_ns)
+        total += np.where(ago < slides, worth, 0.0)
+    mean: Floats = total / slides
+    return mean
