@@ -16,6 +16,7 @@ SOURCES: dict[str, str] = {
     "filters": "daybreak.experiments.filters",
     "fas": "daybreak.experiments.fas",
     "classes": "daybreak.experiments.classes",
+    "planned": "daybreak.experiments.planned",
 }
 #: Results pages that go by another name than their source.
 PAGES: dict[str, str] = {"fas": "freshness"}

@@ -82,9 +82,14 @@ class QoSGraph:
         """The first critical point, or None for a graph that never drops."""
         return self.critical_ns[0] if self.critical_ns else None
 
+    @property
+    def knots_ns(self) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Latencies and utilities of its points."""
+        return self._latency_ns, tuple(y for _, y in self.points)
+
     def utility(self, latency_ns: NDArray[np.int64] | Sequence[int]) -> Floats:
         """The worth of results that are this late."""
-        worth: Floats = np.interp(latency_ns, self._latency_ns, [y for _, y in self.points])
+        worth: Floats = np.interp(latency_ns, *self.knots_ns)
         return worth
 
     def worth(self, latency_ns: float) -> float:
@@ -92,6 +97,22 @@ class QoSGraph:
         at = bisect_left(self._ends_ns, latency_ns)
         loss = self.stretches[at].loss_per_ns * (latency_ns - self._latency_ns[at])
         return self.points[at][1] - max(0.0, loss)
+
+    def area(self, latency_ns: Floats) -> Floats:
+        """The exact integral (ns) of the graph from latency 0 to each of these; 1 before 0.
+
+        ``(area(b) - area(a)) / (b - a)`` is the mean worth of results spread over [a, b].
+        """
+        knots = np.array(self._latency_ns, dtype=np.float64)
+        worth = np.array([y for _, y in self.points])
+        loss = np.array([s.loss_per_ns for s in self.stretches])
+        pieces = np.diff(knots) * (worth[:-1] + worth[1:]) / 2
+        before = np.concatenate([[0.0], np.cumsum(pieces)])
+        late = np.maximum(latency_ns, 0.0)
+        at = np.searchsorted(knots, late, side="right") - 1
+        into = late - knots[at]
+        total: Floats = before[at] + into * (worth[at] - loss[at] * into / 2)
+        return total + np.minimum(latency_ns, 0.0)
 
     def slope_slack(self, latency_ns: float) -> tuple[float, float]:
         """Utility lost per ns of further delay (eq. 4.1), and ns to the next critical point."""

@@ -26,6 +26,7 @@ from daybreak.policies.lottery import Lottery
 from daybreak.policies.mbd import MulticoreBroadcastDisks
 from daybreak.policies.mbd_qos import QosBroadcastDisks
 from daybreak.policies.per_class import SplitThreads, ThreadPerClass
+from daybreak.policies.planned import Planned
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
 from daybreak.policies.slope_slack import SlopeSlack, SlopeSlackPush
@@ -35,6 +36,7 @@ from daybreak.policies.superbox import ApplicationAtATime
 ENTRY_POINTS = "daybreak.policies"
 
 BUILTIN: tuple[type[BasePolicy], ...] = (
+    Planned,
     RoundRobin,
     TupleAtATime,
     BoxAtATime,

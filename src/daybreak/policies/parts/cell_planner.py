@@ -1,0 +1,330 @@
+"""From what a policy is shown to a plan of periods: rates, costs as they turn out, hysteresis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
+
+import numpy as np
+
+from daybreak.model.qos import NS_PER_S, QoSGraph
+from daybreak.policies.base import Cell, JobCost, View
+from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.period_bound import Offer, bound_utility
+from daybreak.policies.parts.period_choice import (
+    LONGEST,
+    Periods,
+    deadlines_s,
+    plan_periods,
+)
+from daybreak.policies.parts.period_tables import Flow, tabulate
+
+#: Without a graph every second of delay costs the same, and after a minute nothing is left.
+PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
+#: Rates are counted over both; the larger one counts for the most important cells.
+SHORT_S, LONG_S = 2.0, 10.0
+#: Windows are counted over several slides, up to this long.
+LONGEST_S = 60.0
+#: What is rarer than one tuple in so long is planned as if it were not.
+RAREST_S = 60.0
+#: A backlog is to be worked off within so many deadlines, at the least important cells' expense ...
+CATCH_UP = 2.0
+#: ... and until it is, answers are late: a cell that takes this long is worth half.
+PATIENCE_S = 120.0
+#: Of a worker, for the backlog of a cell that is not among the most important ones.
+SLOWLY = 0.3
+#: How much of what jobs cost more or less than expected is forgotten with each job.
+FORGET = 0.2
+#: Relative error of what is expected of a cell without jobs; it falls as they are seen.
+UNSURE = 0.5
+#: Costs within this of what is expected are as expected; no cost is corrected by more than ...
+EXPECTED, MOST_OFF = 0.15, 5.0
+#: The old periods stay while they fit this share of the workers and yield all but this share.
+FITS, LITTLE = 0.99, 0.01
+#: While planned jobs lose so much more than planned, costs count for so much more each time; it
+#: is forgotten slowly.
+LOST, HALF_LIFE_S = 0.03, 1.0
+STRAIN, MOST_STRAIN, RELAX_PER_S = 1.05, 2.0, 0.98
+#: There is a new plan at once if work arrives faster or slower than planned by so much.
+DRIFT = 0.25
+#: How much more time they may leave unused than new ones would.
+UNUSED = 0.15
+
+
+_NONE = np.empty(0)
+#: The plan of a system in which nothing has arrived yet.
+NOTHING = Periods(_NONE, _NONE, _NONE, _NONE, 0.0, _NONE, 1.0, _NONE)
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """What the policy follows: by cell, in ns and tuples."""
+
+    cells: Sequence[Cell]
+    flows: Sequence[Flow]
+    periods: Periods
+    #: What one second of a worker yields there.
+    density: list[float]
+    #: Cells that would be served if they had no backlog to work off first.
+    returning: frozenset[int]
+
+    @property
+    def utility(self) -> float | None:
+        """What is promised, as a share of all that arrives; None without QoS graphs.
+
+        Queries without a graph count in the plan, and not in utilities, here as in reports.
+        """
+        graded = [all(g is not PLAIN for g, _ in f.worth) for f in self.flows]
+        weight = sum(f.weight for f, g in zip(self.flows, graded, strict=True) if g)
+        return float(self.periods.value[graded].sum()) / weight if weight else None
+
+
+class CellPlanner:
+    """Plans again and again, from what the view shows then."""
+
+    def __init__(self, view: View, target: float) -> None:
+        self._view = view
+        self._target = target
+        self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
+        self.plan: CellPlan | None = None
+        #: By the first query of a cell: what its jobs took and were expected to take.
+        self._took: dict[int, tuple[float, float]] = {}
+        self._jobs: dict[int, int] = {}
+        #: Above 1 while jobs that are due are late: then all costs count for so much more.
+        self.strain = 1.0
+        #: Plans that replaced another's periods.
+        self.changes = 0
+        self._tried = 0
+        #: By the first query of a cell: its period, where it has one.
+        self._last_s: dict[int, float] = {}
+        #: What planned jobs lost beyond what was planned, of what they could yield; it fades.
+        self._lost = self._seen = 0.0
+        self._lost_ns = 0
+
+    def note(self, now_ns: int) -> None:
+        """Counts what has arrived so far."""
+        self._rates.note(now_ns, self._view.arrived)
+
+    def took(self, cell: Cell, expected_ns: float, actual_ns: float) -> None:
+        """A job of this cell ended."""
+        key = cell.queries[0]
+        actual, expected = self._took.get(key, (0.0, 0.0))
+        keep = 1 - FORGET
+        self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
+        self._jobs[key] = self._jobs.get(key, 0) + 1
+
+    def jobs(self, cell: Cell) -> int:
+        """How many jobs of this cell have ended."""
+        return self._jobs.get(cell.queries[0], 0)
+
+    def correction(self, cell: Cell) -> float:
+        """How much dearer its jobs turn out than its costs let expect."""
+        actual, expected = self._took.get(cell.queries[0], (0.0, 0.0))
+        if not expected:
+            return 1.0
+        ratio = min(max(actual / expected, 1 / MOST_OFF), MOST_OFF)
+        return ratio if abs(ratio - 1) > EXPECTED else 1.0
+
+    def replan(self) -> CellPlan:
+        """The plan for what the view shows now; old periods stay if they are as good."""
+        cells = self._active()
+        flows = self._flows(cells)
+        old = self._aligned(cells) if self.plan is not None and cells else None
+        found = self._best(flows, old) if cells else NOTHING
+        if old is not None:
+            kept = _evaluated(flows, old, found)
+            if self._as_good(kept, found):
+                found = kept
+            else:
+                self.changes += 1
+        density = np.where(found.served, found.value / np.maximum(found.load, 1e-12), found.density)
+        self.plan = CellPlan(cells, flows, found, density.tolist(), self._returning(flows, found))
+        both = zip(cells, found.period_s.tolist(), strict=True)
+        self._last_s = {cell.queries[0]: t for cell, t in both if isfinite(t)}
+        return self.plan
+
+    def _active(self) -> list[Cell]:
+        """Cells to which anything ever came; what is idle takes no part in the plan."""
+        arrived, pending = self._view.arrived, self._view.pending
+        boxes = self._view.network.query_boxes
+        return [
+            cell for cell in self._view.cells
+            if any(arrived[b] or pending[b] for q in cell.queries for b in boxes[q])
+        ]  # fmt: skip
+
+    def _aligned(self, cells: Sequence[Cell]) -> Periods:
+        """The old periods, by the cells that are there now; NaN where one is new."""
+        assert self.plan is not None
+        old = self.plan.periods
+        place = {cell.queries[0]: c for c, cell in enumerate(self.plan.cells)}
+        known = [place.get(cell.queries[0]) for cell in cells]
+        period = [np.nan if c is None else float(old.period_s[c]) for c in known]
+        wait = [0.0 if c is None else float(old.wait_s[c]) for c in known]
+        return replace(old, period_s=np.array(period), wait_s=np.array(wait))
+
+    def _returning(self, flows: Sequence[Flow], found: Periods) -> frozenset[int]:
+        if not any(f.backlog_load and not s for f, s in zip(flows, found.served, strict=True)):
+            return frozenset()
+        clear = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
+        target = self._target / self.strain
+        wanted = plan_periods(clear, self._view.workers, target, (found.guarded_s,), found.wait_s)
+        return frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
+
+    def drifted(self) -> bool:
+        """Whether so much more or less arrives than planned for that it cannot wait."""
+        if self.plan is None:
+            return False
+        planned = now = 0.0
+        for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
+            if not cell.slide_ns:
+                planned += flow.work
+                now += flow.per_tuple_s * self._counted(cell, SHORT_S)
+        return abs(now - planned) > DRIFT * max(planned, 0.01)
+
+    def started(self, cell: int, age_s: float, now_ns: int) -> bool:
+        """A job begins whose oldest tuple has waited so long; whether too much is being lost."""
+        assert self.plan is not None
+        flow, periods = self.plan.flows[cell], self.plan.periods
+        if not flow.weight:
+            return False
+        expected = float(periods.value[cell]) / (flow.weight * flow.in_time)
+        worth = sum(
+            w * _mean_worth(g, age_s, float(periods.job_s[cell]), flow) for g, w in flow.worth
+        )
+        actual = worth / sum(w for _, w in flow.worth)
+        keep = 0.5 ** ((now_ns - self._lost_ns) / (HALF_LIFE_S * NS_PER_S))
+        weight = flow.weight * age_s
+        self._lost_ns = now_ns
+        self._lost = self._lost * keep + weight * max(expected - actual, 0.0)
+        self._seen = self._seen * keep + weight
+        if self._lost <= LOST * self._seen:
+            return False
+        self._lost = 0.0
+        self.strain = min(self.strain * STRAIN, MOST_STRAIN)
+        return True
+
+    def relax(self, passed_s: float) -> None:
+        """Strain is forgotten slowly."""
+        self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
+
+    def _best(self, flows: Sequence[Flow], old: Periods | None) -> Periods:
+        """With jobs as long as before, or another length: one is tried each time."""
+        workers, target = self._view.workers, self._target / self.strain
+        if old is None:
+            return plan_periods(flows, workers, target)
+        every = deadlines_s(flows)
+        self._tried = (self._tried + 1) % len(every)
+        some = {old.guarded_s: None, every[self._tried]: None}
+        return plan_periods(flows, workers, target, list(some), old.wait_s)
+
+    def _as_good(self, kept: Periods, found: Periods) -> bool:
+        load, workers = float(kept.load.sum()), self._view.workers
+        fits = load <= max(FITS * workers / self.strain, float(found.load.sum()))
+        yields = float(kept.value.sum()) >= (1 - LITTLE) * float(found.value.sum())
+        used = load >= float(found.load.sum()) - UNUSED * workers
+        return bool(fits and yields and used)
+
+    def bound(self) -> float | None:
+        """The most that any schedule could yield at these rates and costs; None without graphs."""
+        if self.plan is None:
+            return None
+        network, offers = self._view.network, []
+        for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
+            graded = [q for q in cell.queries if network.queries[q].qos is not None]
+            worth = tuple((network.queries[q].qos or PLAIN, self._weight(q)) for q in graded)
+            cost = JobCost(*(x * self.correction(cell) for x in cell.cost))
+            if worth:
+                offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s))
+        return bound_utility(offers, self._view.workers) if offers else None
+
+    def _weight(self, query: int) -> float:
+        view = self._view
+        return view.class_priority[view.query_class[query]] * view.query_weight[query]
+
+    def _flows(self, cells: Sequence[Cell]) -> list[Flow]:
+        priority, cls = self._view.class_priority, self._view.query_class
+        highest = [max(priority[cls[q]] for q in cell.queries) for cell in cells]
+        top = max(highest, default=0.0)
+        return [self._flow(cell, h >= top) for cell, h in zip(cells, highest, strict=True)]
+
+    def _flow(self, cell: Cell, important: bool) -> Flow:
+        view, cost = self._view, cell.cost
+        riders = len(cell.queries) - 1
+        off = self.correction(cell) / NS_PER_S
+        worth: dict[QoSGraph, float] = {}
+        for q in cell.queries:
+            graph = view.network.queries[q].qos or PLAIN
+            worth[graph] = worth.get(graph, 0.0) + self._weight(q)
+        fixed_s = max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7)
+        per_tuple_s = off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns)
+        # Figures that cannot be told apart are unsure by themselves, and sure together: jobs have
+        # shown how far.
+        unsure = UNSURE / sqrt(1 + self.jobs(cell))
+        flow = Flow(
+            rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
+            fixed_s=fixed_s,
+            per_tuple_s=per_tuple_s,
+            worth=tuple(worth.items()),
+            slide_s=cell.slide_ns / NS_PER_S,
+            fixed_error_s=min(off * cost.fixed_error_ns, unsure * fixed_s),
+            per_tuple_error_s=min(off * cost.per_tuple_error_ns, unsure * per_tuple_s),
+        )
+        return self._with_backlog(cell, flow, 1.0 if important else SLOWLY)
+
+    def _rate(self, cell: Cell, important: bool) -> float:
+        """Tuples per second, of all its inputs together."""
+        spans = [max(LONG_S, 3 * cell.slide_ns / NS_PER_S)]
+        if important and not cell.slide_ns:
+            spans.append(SHORT_S)
+        return max(self._counted(cell, span) for span in spans)
+
+    def _counted(self, cell: Cell, over_s: float) -> float:
+        """Queries that run together read the same streams."""
+        return sum(self._rates.per_s(b, over_s) for b in self.inputs(cell.queries[0]))
+
+    def inputs(self, query: int) -> list[int]:
+        """The boxes of a query that streams feed."""
+        network = self._view.network
+        return [
+            b for b in network.query_boxes[query]
+            if any(name in network.stream_index for name in network.boxes[b].inputs)
+        ]  # fmt: skip
+
+    def _with_backlog(self, cell: Cell, flow: Flow, most: float) -> Flow:
+        """What waits beyond one period's tuples takes time of its own until it is worked off."""
+        pending, boxes = self._view.pending, self._view.network.query_boxes
+        waiting = max(sum(pending[b] for b in boxes[q]) for q in cell.queries)
+        period_s = flow.slide_s + flow.end_s / 2
+        last = self._last_s.get(cell.queries[0])
+        if last is not None:
+            period_s = 2 * last + 2 * flow.slide_s
+        excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
+        if excess_s <= 0.02:
+            return flow
+        catch_up_s = max(CATCH_UP * deadlines_s([flow])[0], 1.0)
+        load = min(excess_s / catch_up_s, most, max(0.95 - flow.work, 0.05))
+        late_s = excess_s / load
+        return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
+
+
+def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> float:
+    """Of the tuples that a job answers, if the oldest has waited so long."""
+    age_ns, job_ns = age_s * NS_PER_S, job_s * NS_PER_S
+    if flow.slide_s or age_ns < 1:
+        return graph.worth(age_ns + job_ns)
+    begin, end = graph.area(np.array([job_ns, age_ns + job_ns])).tolist()
+    return float(end - begin) / age_ns
+
+
+def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
+    """What the old periods cost and yield now; new cells take theirs from the new plan."""
+    period = np.where(np.isnan(old.period_s), new.period_s, old.period_s)
+    wait = new.wait_s if new.guarded_s == old.guarded_s else old.wait_s
+    table = tabulate(flows, LONGEST * old.guarded_s, wait, period)
+    served = np.isfinite(period).astype(np.int64)
+    rows = np.arange(len(flows))
+    return Periods(
+        period, table.load[rows, served], table.value[rows, served],
+        table.job_s[rows, served], new.price, wait, old.guarded_s, new.density,
+    )  # fmt: skip

@@ -1,0 +1,395 @@
+"""Serves each cell as often as its answers are worth, and gathers tuples meanwhile.
+
+Where starting a job costs as much as thousands of tuples, who goes first matters less than how
+often: a cell (queries that run as one job) that is served every T seconds pays for 1/T starts, and
+its answers are T late. This policy plans a period for every cell, so that the utility of all
+together is the largest that the workers can pay for (``parts.period_choice``, docs/planned.md),
+and then follows the plan: a cell is due a period after its oldest tuple arrived, and a free worker
+takes the due cell that must begin first. Cells that cost more than they are worth have no period.
+They run when nothing else wants to, in trains that end before another cell must begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from daybreak.model.errors import ConfigError
+from daybreak.model.qos import NS_PER_S
+from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
+from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
+from daybreak.policies.parts.period_choice import LONGEST
+from daybreak.policies.parts.period_tables import MOST_WORK, Flow
+from daybreak.policies.ready import ReadyQueries
+from daybreak.policies.trains import oldest_ns
+
+#: Arrivals are counted so often; there is a new plan so often at most, if something changed.
+NOTE_NS = 100_000_000
+SOON_NS = 200_000_000
+#: A worker that is free takes a cell that has gathered for this share of its period.
+EARLY = 0.5
+#: A cost to start is unsure if its standard error is above this share of it.
+UNSURE = 0.2
+#: So many jobs of a cell differ in length for that reason.
+VARIED = 40
+#: A job should end within this share of the deadline.
+SAFELY = 0.9
+#: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
+LONGER = 1.3
+#: Share of the workers' time in which cells that are not served are tried at full length.
+TRIALS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedParams:
+    """How full the workers are planned, and how often there is a new plan."""
+
+    #: The share of the workers' time that is planned; the rest absorbs what varies.
+    target: float = 0.93
+    replan_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target <= 1:
+            raise ConfigError("policy", f"target {self.target}", "give a share above 0, up to 1")
+        if not self.replan_s > 0:
+            raise ConfigError("policy", f"replan_s {self.replan_s}", "give seconds above 0")
+
+
+@dataclass(slots=True)
+class _Out:
+    """A job under way."""
+
+    cell: Cell
+    begun_ns: int
+    expected_ns: int
+    #: The first box of the query that was asked, and how many tuples it had taken before.
+    box: int
+    before: int
+    riders: int = 0
+
+
+class _Candidate(NamedTuple):
+    """A cell that holds tuples and is free."""
+
+    #: The latest instant to begin without losing more than planned.
+    latest_ns: int
+    due_ns: int
+    cell: int
+    query: int
+    head_ns: int
+
+
+class Planned(BasePolicy):
+    """Plans periods, follows due times."""
+
+    name = "planned"
+    summary = "each cell as often as its answers are worth; jobs gather tuples until they are due"
+    granularity = "query"
+    sizes_trains = True
+    Params: ClassVar[type[Any]] = PlannedParams
+    params: PlannedParams
+
+    def attach(self, view: View, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.units = ReadyQueries(view)
+        self.planner = CellPlanner(view, self.params.target)
+        self._out: dict[int, _Out] = {}
+        self._noted_ns: int | None = None
+        self._replan_ns = 0
+        self._planned_ns = 0
+        self._stale = True
+        self._trial_ns = 0
+        #: By the first query of a cell: when its last job began.
+        self._begun: dict[int, int] = {}
+        self._newest: _Out | None = None
+        #: The cell of each query to which anything ever came.
+        self._cell_of: dict[int, int] = {}
+        #: Cells that are left out until the next plan, because others are late.
+        self._suspended: set[int] = set()
+
+    # Events
+
+    def on_arrival(self, box: int, count: int, now_ns: int) -> None:
+        self.units.arrived(box, count, now_ns)
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        self.units.released(plan)
+        out = self._out.pop(worker)
+        taken = self.view.tuples_in[out.box] - out.before
+        if cost_ns and taken > 0:
+            expected_ns = out.cell.cost.of(taken, out.riders)
+            self.planner.took(out.cell, expected_ns, now_ns - out.begun_ns)
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        self.units.boarded(box)
+        if self._newest is not None and self._newest.begun_ns == now_ns:
+            self._newest.riders += 1
+
+    def on_change(self, change: Change, now_ns: int) -> None:
+        self._stale = True
+
+    def on_query_added(self, query: int, now_ns: int) -> None:
+        self.units.added(query)
+
+    def on_query_removed(self, query: int, now_ns: int) -> None:
+        self.units.removed(query)
+
+    # Decisions
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        self._follow(now_ns)
+        if not self.units.ready:
+            return None
+        self.work.invocations += 1
+        self.work.scanned += len(self.units.ready)
+        served, others = self._candidates(now_ns)
+        self.work.compared += len(served) + len(others)
+        plan = self._due(served, now_ns, worker)
+        back = [c for c in others if c.cell in self._plan.returning]
+        if plan is None and back:
+            plan = self._serve_other(back, served, now_ns, worker)
+        if plan is None:
+            plan = self._early(served, now_ns, worker)
+        if plan is None and others:
+            plan = self._serve_other(others, served, now_ns, worker)
+        if plan is not None:
+            return plan
+        ahead = [at for c in served for at in (self._early_ns(c), c.due_ns, self._lost_ns(c))]
+        ahead += [self._trial_ns] * bool(others)
+        return Wait(min((at for at in ahead if at > now_ns), default=now_ns + NOTE_NS))
+
+    def _due(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
+        """The cell that must begin first, of those that are due and do not block a worthier one."""
+        guarded = list(served)
+        for c in sorted(c for c in served if c.due_ns <= now_ns):
+            room_ns = self._room_ns(c, guarded, now_ns, worker)
+            least_ns = self._least_job_ns(c.cell)
+            if now_ns > self._lost_ns(c):
+                room_ns = max(room_ns, least_ns)  # it has made way for long enough
+            if least_ns <= room_ns:
+                return self._serve(c, room_ns, now_ns, worker)
+            guarded.remove(c)  # nobody makes way for what cannot begin now
+        return None
+
+    def _early(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
+        """A cell that has gathered for some of its period, if a worker has nothing else to do."""
+        for c in sorted(c for c in served if self._early_ns(c) <= now_ns < c.due_ns):
+            room_ns = self._room_ns(c, served, now_ns, worker)
+            if self._least_job_ns(c.cell) <= room_ns:
+                return self._serve(c, room_ns, now_ns, worker)
+        return None
+
+    def _lost_ns(self, c: _Candidate) -> int:
+        """When a cell that is due has made way for others for as long as its deadline."""
+        return c.latest_ns + max(round(_deadline_ns(self._plan.flows[c.cell])), NS_PER_S)
+
+    def _room_ns(self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int) -> int:
+        """How long a job of this cell may take, before a worthier one must begin.
+
+        As long as it likes, if another worker is free by then.
+        """
+        density = self._plan.density
+        # Who is not served by plan makes way for all who are.
+        planned = self._period_ns[c.cell] is not None and c.cell not in self._suspended
+        mine = density[c.cell] if planned else -1.0
+        worthier = [o.latest_ns for o in served if density[o.cell] > mine]
+        latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
+        others = [o.begun_ns + o.expected_ns for w, o in self._out.items() if w != worker]
+        idle = self.view.workers - 1 - len(others)
+        if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
+            return 2**62
+        return max(latest_ns - now_ns, 0)
+
+    def _least_job_ns(self, cell: int) -> int:
+        """The shortest job of use: twice its start, or one window."""
+        flow = self._plan.flows[cell]
+        window_s = flow.work * flow.slide_s
+        return round((flow.fixed_s + (window_s or flow.fixed_s)) * NS_PER_S)
+
+    def _follow(self, now_ns: int) -> None:
+        """Counts arrivals, and plans if it is time to."""
+        if self._noted_ns is None or now_ns - self._noted_ns >= NOTE_NS:
+            self._noted_ns = now_ns
+            self.planner.note(now_ns)
+            self._stale = self._stale or self.planner.drifted()
+        soon = self._stale and now_ns >= self._planned_ns + SOON_NS
+        new = not self.units.ready <= self._cell_of.keys()
+        if soon or new or now_ns >= self._replan_ns:
+            self._make_plan(now_ns)
+
+    def _make_plan(self, now_ns: int) -> None:
+        planner = self.planner
+        planner.relax((now_ns - self._planned_ns) / NS_PER_S)
+        plan = self._plan = planner.replan()
+        self.work.evaluated += len(plan.cells)
+        self._cell_of = {q: c for c, cell in enumerate(plan.cells) for q in cell.queries}
+        periods = plan.periods
+        slides = [cell.slide_ns for cell in plan.cells]
+        self._period_ns = [
+            round(t * NS_PER_S) - slide if served else None
+            for t, slide, served in zip(
+                periods.period_s.tolist(), slides, periods.served.tolist(), strict=True
+            )
+        ]
+        self._bears_ns = [
+            round(SAFELY * _deadline_ns(f) - job_s * NS_PER_S)
+            for f, job_s in zip(plan.flows, periods.job_s.tolist(), strict=True)
+        ]
+        #: A train that works off a backlog makes no longer jobs than the plan may have anyway.
+        self._longest_s = LONGEST * periods.guarded_s
+        self._calm_ns = self._calm()
+        self._suspended.clear()
+        self._planned_ns = now_ns
+        self._stale = False
+        self._replan_ns = now_ns + round(self.params.replan_s * NS_PER_S)
+
+    def _calm(self) -> list[int]:
+        """By cell: how long it takes until a worthier one that holds nothing yet must begin."""
+        plan, calm_ns = self._plan, 2**62
+        found = [calm_ns] * len(plan.cells)
+        for c in sorted(range(len(plan.cells)), key=plan.density.__getitem__, reverse=True):
+            period_ns = self._period_ns[c]
+            found[c] = calm_ns
+            if period_ns is not None and not plan.cells[c].slide_ns:
+                calm_ns = min(calm_ns, max(period_ns, self._bears_ns[c]))
+        return [
+            n if p is not None else calm_ns for n, p in zip(found, self._period_ns, strict=True)
+        ]
+
+    def _candidates(self, now_ns: int) -> tuple[list[_Candidate], list[_Candidate]]:
+        """Cells that wait: those that the plan serves, and the others."""
+        view, units, cell_of = self.view, self.units.units, self._cell_of
+        busy = {cell_of.get(out.cell.queries[0]) for out in self._out.values()}
+        heads: dict[int, tuple[int, int]] = {}
+        for q in self.units.ready:
+            cell = cell_of[q]
+            if cell in busy:
+                continue
+            head = (oldest_ns(view, units[q]), q)
+            if cell not in heads or head < heads[cell]:
+                heads[cell] = head
+        served, others = [], []
+        for cell, (head_ns, q) in heads.items():
+            period_ns = self._period_ns[cell]
+            if period_ns is None or cell in self._suspended:
+                others.append(_Candidate(head_ns, head_ns, cell, q, head_ns))
+            else:
+                due_ns = head_ns + period_ns
+                latest_ns = max(due_ns, head_ns + self._bears_ns[cell])
+                served.append(_Candidate(latest_ns, due_ns, cell, q, head_ns))
+        return served, others
+
+    def _early_ns(self, c: _Candidate) -> int:
+        """When it may begin if a worker has nothing else to do.
+
+        Jobs of one length do not show what starting them costs. While that is unsure, every other
+        one of the first gathers for the whole period.
+        """
+        cell = self._plan.cells[c.cell]
+        unsure = cell.cost.fixed_error_ns > UNSURE * cell.cost.fixed_ns
+        jobs = self.planner.jobs(cell)
+        if unsure and jobs < VARIED and jobs % 2:
+            return c.due_ns
+        return c.due_ns - round((1 - EARLY) * (self._period_ns[c.cell] or 0))
+
+    def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
+        self._watch(c, now_ns)
+        planned_s = float(self._plan.periods.job_s[c.cell])
+        return self._start(c, max(LONGER * planned_s, self._longest_s), room_ns, now_ns, worker)
+
+    def _start(
+        self, c: _Candidate, longest_s: float, room_ns: float, now_ns: int, worker: int
+    ) -> Plan:
+        """A job that takes up to so long, as far as tuples can be counted out."""
+        boxes, flow = self.units.units[c.query], self._plan.flows[c.cell]
+        longest_s = max(min(longest_s, room_ns / NS_PER_S), 2 * flow.fixed_s)
+        most = max(1, int((longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)))
+        cell = self._plan.cells[c.cell]
+        tuples = min(most, max(self.view.pending[b] for b in boxes))
+        if flow.slide_s:  # windows are taken as a whole
+            tuples = max(tuples, round(flow.rate_per_s * flow.slide_s))
+        expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
+        out = _Out(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        self._newest = self._out[worker] = out
+        self._begun[cell.queries[0]] = now_ns
+        plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
+        self.units.taken(plan)
+        return plan
+
+    def _serve_other(
+        self, others: list[_Candidate], served: list[_Candidate], now_ns: int, worker: int
+    ) -> Plan | None:
+        """A cell that is not served by plan, in a train that ends before somebody is due."""
+        plan, begun = self._plan, self._begun
+        if now_ns >= self._trial_ns:
+            # What it would cost at its proper length has to be tried again and again.
+            best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
+            took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
+            self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
+            return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker)
+        for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
+            room_ns = self._room_ns(c, served, now_ns, worker)
+            if self._least_job_ns(c.cell) <= room_ns:
+                return self._start(c, self._longest_s, room_ns, now_ns, worker)
+        return None
+
+    def _watch(self, c: _Candidate, now_ns: int) -> None:
+        """If planned jobs lose more than planned, the least worthy cell pays, at once."""
+        plan = self._plan
+        if plan.flows[c.cell].backlog_load:
+            return  # that it is late is planned
+        if not self.planner.started(c.cell, (now_ns - c.head_ns) / NS_PER_S, now_ns):
+            return
+        left = [i for i, p in enumerate(self._period_ns) if p is not None]
+        worst = min(left, key=lambda i: (i in self._suspended, plan.density[i]))
+        if plan.density[worst] < plan.density[c.cell]:
+            self._suspended.add(worst)
+        self._stale = True
+
+    # What it reports
+
+    def told(self, start_ns: int = 0) -> Mapping[str, Any]:
+        said = super().told(start_ns)
+        if getattr(self, "planner", None) is None or self.planner.plan is None:
+            return said
+        return {**said, "plan": self._shown(self.planner.plan, start_ns)}
+
+    def _shown(self, plan: CellPlan, start_ns: int) -> Mapping[str, Any]:
+        return {
+            "utility": plan.utility,
+            "bound": self.planner.bound(),
+            "changes": self.planner.changes,
+            "cells": [self._shown_cell(plan, c, start_ns) for c in range(len(plan.cells))],
+        }
+
+    def _shown_cell(self, plan: CellPlan, c: int, start_ns: int) -> Mapping[str, Any]:
+        view, cell, period_ns = self.view, plan.cells[c], self._period_ns[c]
+        waiting = [q for q in cell.queries if any(view.pending[b] for b in self.units.units[q])]
+        due_s = None
+        if waiting and period_ns is not None:
+            head_ns = min(oldest_ns(view, self.units.units[q]) for q in waiting)
+            due_s = (head_ns + period_ns - start_ns) / NS_PER_S
+        return {
+            "queries": [view.network.queries[q].name for q in cell.queries],
+            "period_s": None if period_ns is None else float(plan.periods.period_s[c]),
+            "share": float(plan.periods.load[c]) / view.workers,
+            "due_s": due_s,
+            "dropped": self._why_dropped(plan, c),
+        }
+
+    def _why_dropped(self, plan: CellPlan, c: int) -> str | None:
+        """Why a cell is served from spare time alone; None if it is served by plan."""
+        if self._period_ns[c] is not None:
+            late = "left out until the next plan: others are late"
+            return late if c in self._suspended else None
+        if plan.flows[c].work >= MOST_WORK:
+            return "more arrives than its jobs, one at a time, can work off"
+        if c in plan.returning:
+            return "works off its backlog from spare time, then it is served again"
+        return "others yield more for the time that it takes"
+
+
+def _deadline_ns(flow: Flow) -> float:
+    """The latency from which a cell's answers lose worth; 0 where they do at once."""
+    return min((graph.deadline_ns or 0 for graph, _ in flow.worth), default=0)

@@ -1,0 +1,195 @@
+"""The planner of periods: tables, the multiplier, the knapsack and the bound."""
+
+from functools import cache
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybreak.model import QoSGraph
+from daybreak.policies.base import JobCost
+from daybreak.policies.parts.period_bound import Offer, bound_utility
+from daybreak.policies.parts.period_choice import choose, plan_periods
+from daybreak.policies.parts.period_tables import Flow, Table, tabulate
+
+SOON, LATER = QoSGraph.deadline(1.0, 2.0), QoSGraph.deadline(10.0, 30.0)
+
+
+def flow(rate: float = 1000.0, weight: float = 1.0, graph: QoSGraph = SOON, **more: float) -> Flow:
+    costs = {"fixed_s": 0.05, "per_tuple_s": 1e-4, **more}
+    return Flow(rate, worth=((graph, weight),), **costs)
+
+
+def waits(flows: list[Flow]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return np.zeros(len(flows))
+
+
+def test_a_table_holds_what_periods_cost_and_yield() -> None:
+    one = flow(rate=1e5, per_tuple_s=5e-6)
+    table = tabulate([one], 100.0, waits([one]))
+    for period, load, value, job in zip(
+        table.period_s[0, 1:],
+        table.load[0, 1:],
+        table.value[0, 1:],
+        table.job_s[0, 1:],
+        strict=True,
+    ):
+        assert job == pytest.approx(0.05 + 0.5 * period, rel=1e-3)
+        assert load == pytest.approx(0.05 / period + 0.5, rel=2e-3)
+        late_s = job + (np.arange(2000) + 0.5) / 2000 * period
+        assert value == pytest.approx(1e5 * SOON.utility(late_s * 1e9).mean(), rel=1e-2, abs=10)
+    assert (table.period_s[0, 0], table.load[0, 0], table.value[0, 0]) == (np.inf, 0.0, 0.0)
+
+
+def test_windows_are_served_every_so_many_slides() -> None:
+    one = flow(slide_s=2.0, graph=LATER)
+    table = tabulate([one], 100.0, waits([one]))
+    slides = table.period_s[0, 1:] / 2.0
+    assert np.allclose(slides, np.rint(slides))
+    at = int(np.flatnonzero(slides == 7)[0]) + 1
+    late_s = table.job_s[0, at] + 2.0 * np.arange(7)
+    assert table.value[0, at] == pytest.approx(1000 * LATER.utility(late_s * 1e9).mean())
+
+
+def test_a_cell_that_cannot_keep_up_is_never_chosen() -> None:
+    flows = [flow(rate=1e4, per_tuple_s=1.1e-4), flow()]
+    assert plan_periods(flows, 4, 0.93).served.tolist() == [False, True]
+
+
+def test_an_idle_machine_answers_sooner_than_it_must() -> None:
+    flows = [flow(fixed_s=0.01), flow(fixed_s=0.1, graph=LATER)]
+    found = plan_periods(flows, 2, 0.93)
+    assert found.value.sum() == pytest.approx(sum(f.weight for f in flows), rel=1e-4)
+    assert found.period_s[0] < 0.3
+    assert 0.5 < found.load.sum() / 2 < 0.65
+
+
+def test_equal_cells_have_equal_periods() -> None:
+    found = plan_periods([flow(rate=500.0) for _ in range(5)], 1, 0.93)
+    assert found.served.all()
+    assert np.ptp(found.period_s) < 0.2 * found.period_s.mean()
+
+
+def test_without_a_start_cost_those_that_yield_most_per_cost_are_served() -> None:
+    random = Random(3)
+    flows = [
+        flow(1000.0, random.uniform(1, 10), fixed_s=1e-7, per_tuple_s=random.uniform(1e-4, 6e-4))
+        for _ in range(12)
+    ]
+    found = plan_periods(flows, 2, 0.93)
+    ranked = sorted(range(12), key=lambda c: -flows[c].weight / flows[c].work)
+    served = [bool(found.served[c]) for c in ranked]
+    spare = 0.93 * 2 - found.load.sum()
+    first_out = served.index(False)
+    assert all(served[:first_out])
+    assert flows[ranked[first_out]].work > spare
+    # Beyond the first that does not fit, only smaller ones fill the rest.
+    assert all(
+        flows[c].work < flows[ranked[first_out]].work for c in ranked[first_out:] if found.served[c]
+    )
+
+
+def test_what_is_unsure_is_paid_by_the_least_worthy() -> None:
+    sure = [flow(weight=w, per_tuple_s=1.5e-4) for w in (10.0, 5.0, 2.0, 1.0)]
+    unsure = [f._replace(per_tuple_error_s=1e-4) for f in sure]
+    assert plan_periods(sure, 1, 0.93).served.all()
+    assert plan_periods(unsure, 1, 0.93).served.tolist() == [True, True, True, False]
+
+
+tables = st.lists(
+    st.lists(st.tuples(st.floats(0.01, 2.0), st.floats(0.0, 10.0)), min_size=1, max_size=4),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(tables, st.floats(0.1, 3.0))
+def test_the_choice_fits_and_is_the_best_but_for_one_step(
+    points: list[list[tuple[float, float]]], budget: float
+) -> None:
+    width = max(len(row) for row in points)
+    padded = [[(0.0, 0.0), *row, *[row[-1]] * (width - len(row))] for row in points]
+    load, value = np.array(padded)[:, :, 0], np.array(padded)[:, :, 1]
+    table = Table(np.ones_like(load), load, value, np.ones_like(load), np.ones_like(load))
+    choice, price = choose(table, budget)
+    rows = np.arange(len(points))
+    got = value[rows, choice].sum()
+    assert load[rows, choice].sum() <= budget + 1e-9
+    every = product(range(width + 1), repeat=len(points))
+    best = max(value[rows, c].sum() for c in map(list, every) if load[rows, c].sum() <= budget)
+    assert got >= best - value.max() - 1e-6
+    assert price > 0 or got == pytest.approx(best, abs=1e-4)
+
+
+def offers(random: Random, cells: int) -> list[Offer]:
+    graphs = (SOON, LATER, QoSGraph.deadline(0.3, 0.31), QoSGraph(((0, 1.0), (1, 0.4))))
+    return [
+        Offer(
+            random.choice((20.0, 1000.0)),
+            JobCost(random.uniform(1e6, 2e8), random.uniform(1e3, 5e5), 1e6, 1e3),
+            ((random.choice(graphs), random.uniform(1, 10)),) * random.randint(1, 3),
+            random.choice((0.0, 0.0, 1.0)),
+        )
+        for _ in range(cells)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_plan_promises_more_than_the_bound(seed: int) -> None:
+    some = offers(Random(seed), 6)
+    flows = [
+        Flow(
+            o.rate_per_s,
+            (o.cost.fixed_ns + (len(o.worth) - 1) * o.cost.per_rider_ns) / 1e9,
+            (o.cost.per_tuple_ns + (len(o.worth) - 1) * o.cost.per_rider_tuple_ns) / 1e9,
+            ((o.worth[0][0], o.worth[0][1] * len(o.worth)),),
+            o.slide_s,
+        )
+        for o in some
+    ]
+    for workers in (1, 3):
+        found = plan_periods(flows, workers, 1.0)
+        promised = found.value.sum() / sum(f.weight for f in flows)
+        assert promised <= bound_utility(some, workers) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
+    """Every schedule of two cells on one worker, in steps of 50 ms, by dynamic programming."""
+    random, step_s, steps = Random(seed), 0.05, 60
+    jobs = [random.randint(1, 5) for _ in range(2)]
+    graphs = [
+        random.choice((QoSGraph.deadline(0.2, 0.4), QoSGraph.deadline(0.5, 0.51), SOON))
+        for _ in jobs
+    ]
+    weights = [random.uniform(1, 5) for _ in jobs]
+    rate = 1 / step_s  # one tuple of each cell at the end of every step
+
+    def gain(cell: int, waited: int) -> float:
+        late_ns = [(i + jobs[cell]) * step_s * 1e9 for i in range(waited)]
+        return float(weights[cell] * graphs[cell].utility(late_ns).sum())  # type: ignore[arg-type]
+
+    @cache
+    def best(at: int, last: tuple[int, int]) -> float:
+        if at >= steps:
+            return 0.0
+        found = best(at + 1, last)
+        for cell in (0, 1):
+            end = at + jobs[cell]
+            if end <= steps:
+                then = (at, last[1]) if cell == 0 else (last[0], at)
+                found = max(found, gain(cell, at - last[cell]) + best(end, then))
+        return found
+
+    most = best(0, (0, 0)) / (sum(weights) * steps)
+    some = [
+        Offer(rate, JobCost(j * step_s * 1e9, 0.0), ((g, w),))
+        for j, g, w in zip(jobs, graphs, weights, strict=True)
+    ]
+    bound = bound_utility(some, 1, step_s)
+    assert most <= bound + 1e-9
+    assert bound <= most + 0.25, "the bound says nothing"

@@ -1,0 +1,221 @@
+"""The policy that plans periods: in the engine that runs queries on Spark, in virtual time."""
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from daybreak.engine.state import JobState
+from daybreak.experiments.planned.machine import Case, Measured, exact, run
+from daybreak.experiments.planned.workloads import Declared, Workload, cost, mixed
+from daybreak.model import ConfigError, QoSGraph, QueryClass
+from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
+from daybreak.policies.parts.cell_planner import CellPlanner
+from daybreak.policies.planned import Planned, PlannedParams
+from daybreak.policies.registry import all_policies, make_policy_with
+
+ONE = (QueryClass(name="only", priority=1, qos=QoSGraph.deadline(2.0, 4.0)),)
+SHORT: dict[str, Any] = {"warm_s": 8.0, "measured_s": 15.0, "after_s": 12.0}
+
+
+def cells(run_of: Measured) -> dict[str, dict[str, Any]]:
+    """What the report shows of the plan, by the first query of each cell."""
+    return {c["queries"][0]: c for c in run_of.report.manifest["plan"]["cells"]}
+
+
+class Watched(Planned):
+    """Remembers which query it asked for, and how long its oldest tuple had waited."""
+
+    def attach(self, view: Any, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.asked: list[tuple[int, int, list[int]]] = []
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        ready = [q for q in self.units.ready if self.view.pending[q]]
+        ages = [now_ns - self.view.head_ns[q] for q in ready]
+        decision = super().decide(now_ns, worker)
+        if isinstance(decision, Plan):
+            box = decision.steps[0].box
+            self.asked.append((now_ns, now_ns - self.view.head_ns[box], ages))
+        return decision
+
+
+def test_with_equal_costs_and_one_class_it_batches_by_age() -> None:
+    alike = tuple(Declared(f"q{i}", "only", cost(60.0, 0.5)) for i in range(8))
+    policy = Watched()
+    found = run(Case(Workload("alike", ONE, alike), 0.7, shown=exact, **SHORT), policy)
+    assert found.utility > 0.99
+    periods = [c["period_s"] for c in cells(found).values()]
+    assert max(periods) < 1.25 * min(periods)
+    late = [entry for entry in policy.asked if entry[0] > 8e9]
+    assert len(late) > 100
+    # Whoever has waited longest goes first, and has gathered for a good part of its period.
+    assert all(age >= 0.7 * max(ages) for _, age, ages in late)
+    assert sum(age == max(ages) for _, age, ages in late) > 0.7 * len(late)
+    assert all(age >= 0.45e9 * min(periods) for _, age, _ in late)
+
+
+@pytest.mark.parametrize("load", [0.4, 0.8])
+def test_the_plan_keeps_its_promise_below_load_0_9(load: float) -> None:
+    found = run(Case(mixed(), load, shown=exact, noise=0.0, **SHORT), Planned())
+    plan = found.report.manifest["plan"]
+    assert found.utility == pytest.approx(plan["utility"], abs=0.02)
+    assert plan["utility"] <= plan["bound"] <= 1.0
+
+
+@pytest.fixture(scope="module")
+def overloaded() -> Measured:
+    return run(Case(mixed(), 1.6, shown=exact, **SHORT), Planned())
+
+
+def test_under_overload_it_gives_up_what_is_worth_least(overloaded: Measured) -> None:
+    assert overloaded.utility > 0.9
+    assert overloaded.p95_s < 1.5
+    shown = cells(overloaded)
+    assert shown["filter-00"]["period_s"] < 1.0
+    assert shown["filter-00"]["dropped"] is None
+    assert sum(c["share"] for c in shown.values()) <= 1.0
+
+
+def test_a_dropped_query_is_reported_and_served_from_spare_time(overloaded: Measured) -> None:
+    costly = cells(overloaded)["costly"]
+    assert costly["period_s"] is None
+    assert costly["share"] == 0.0
+    assert "work off" in costly["dropped"] or "yield more" in costly["dropped"]
+    assert overloaded.report.by_query()["costly"].count > 0
+
+
+def random_workload(random: Random) -> Workload:
+    graphs = (QoSGraph.deadline(0.5, 1.0), QoSGraph.deadline(2.0, 2.01), QoSGraph.deadline(1, 8))
+    classes = tuple(
+        QueryClass(name=f"c{i}", priority=random.choice((1, 5, 30)), qos=random.choice(graphs))
+        for i in range(2)
+    )
+    queries = tuple(
+        Declared(
+            f"q{i}", f"c{random.randrange(2)}",
+            cost(random.uniform(2, 150), random.uniform(0.1, 5), 1.0, 0.05),
+            random.choice(("", "a")), random.choice((0.0, 0.0, 1.0)),
+        )
+        for i in range(5)
+    )  # fmt: skip
+    # Queries that run together cost the same and answer windows of one kind.
+    alike = next((q for q in queries if q.together), queries[0])
+    same = [
+        q._replace(cost=alike.cost, slide_s=alike.slide_s) if q.together else q for q in queries
+    ]
+    return Workload(f"random-{random.random()}", classes, tuple(same))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_policy_exceeds_the_bound(seed: int) -> None:
+    random = Random(seed)
+    workload, load = random_workload(random), random.choice((0.5, 1.0, 1.8))
+    workers = random.choice((1, 2))
+    # From the beginning, and what is not answered at the end is worth nothing.
+    case = Case(workload, load, workers, seed, warm_s=0.0, measured_s=12.0, after_s=0.0, noise=0.0)
+    bound = workload.bound(load, workers)
+    for name in ("planned", "round-robin", "stride", "fcfs", "fixed-priority", "mbd"):
+        found = run(case, make_policy_with(name))
+        assert found.utility <= bound + 0.002, name  # arrivals vary a little
+
+
+class Noisy(JobState):
+    """A view whose costs and arrivals are off by a fifth each time they are looked at."""
+
+    def __init__(self, workload: Workload, workers: int, rate_per_s: float, seed: int) -> None:
+        super().__init__(workload.network, workers)
+        self._random, self._rate_per_s, self._workload = Random(seed), rate_per_s, workload
+        self.cells_now = self._noisy
+
+    def off(self) -> float:
+        return self._random.uniform(0.8, 1.2)
+
+    def pass_s(self, seconds: float) -> None:
+        for q in range(len(self._arrived)):
+            self._arrived[q] += round(self._rate_per_s * seconds * self.off())
+
+    def _noisy(self) -> list[Cell]:
+        queries = self._workload.queries
+        return [
+            Cell(
+                tuple(c), JobCost(*(x * self.off() for x in queries[c[0]].cost)),
+                round(queries[c[0]].slide_s * 1e9),
+            )
+            for c in self._workload.cells
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("load", [0.5, 1.0, 1.7])
+def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) -> None:
+    workload = mixed()
+    view = Noisy(workload, 2, workload.rate_per_s(load, 2), seed=4)
+    planner = CellPlanner(view, 0.93)
+    view.pass_s(10.0)
+    planner.note(0)
+    now_ns, served, changed = 0, [], 0
+    for second in range(70):
+        now_ns += 10**9
+        view.pass_s(1.0)
+        planner.note(now_ns)
+        plan = planner.replan()
+        if second == 10:
+            changed = planner.changes
+        served.append(tuple(plan.periods.served.tolist()))
+    assert planner.changes - changed <= 10  # of 60 plans
+    switches = sum(a != b for a, b in pairwise(served[10:]))
+    assert switches <= 10
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_costs_that_are_wrong_by_five_are_found_out(factor: float) -> None:
+    def wrong(query: int, true: JobCost, _known: JobCost) -> JobCost:
+        return JobCost(*(x * factor for x in true)) if query in (0, 1) else true
+
+    case = Case(mixed(), 0.9, **SHORT)
+    right = run(replace(case, shown=exact), Planned()).utility
+    assert run(replace(case, shown=wrong), Planned()).utility > right - 0.03
+
+
+def test_queries_without_graphs_are_planned_and_have_no_utility() -> None:
+    plain = (QueryClass(name="only", priority=1, qos=None),)
+    alike = tuple(Declared(f"q{i}", "only", cost(20.0, 0.5)) for i in range(3))
+    found = run(Case(Workload("plain", plain, alike), 0.5, **SHORT), Planned())
+    assert found.answered > 0.99
+    plan = found.report.manifest["plan"]
+    assert plan["utility"] is None
+    assert plan["bound"] is None
+    assert all(c["period_s"] < 5 for c in plan["cells"])
+
+
+def test_it_waits_for_an_instant_when_nothing_is_due() -> None:
+    policy = Planned()
+    waits: list[Wait] = []
+    decide = policy.decide
+
+    def noted(now_ns: int, worker: int) -> Decision:
+        decision = decide(now_ns, worker)
+        if isinstance(decision, Wait):
+            assert decision.until_ns > now_ns
+            waits.append(decision)
+        return decision
+
+    policy.decide = noted  # type: ignore[method-assign]
+    lone = (Declared("q", "only", cost(20.0, 0.5)),)
+    run(Case(Workload("lone", ONE, lone), 0.2, **SHORT), policy)
+    assert waits
+
+
+@pytest.mark.parametrize("params", [{"target": 0.0}, {"target": 1.5}, {"replan_s": 0.0}])
+def test_bad_parameters_are_refused(params: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        PlannedParams(**params)
+
+
+def test_it_is_registered_for_spark() -> None:
+    kind: type[BasePolicy] = all_policies()["planned"]
+    assert kind.on_spark
+    assert kind.sizes_trains
+    assert kind.keeps_learning()
