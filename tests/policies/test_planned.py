@@ -12,7 +12,7 @@ from daybreak.experiments.planned.machine import Case, Measured, exact, run
 from daybreak.experiments.planned.workloads import Declared, Workload, cost, mixed
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
-from daybreak.policies.parts.cell_planner import CellPlanner
+from daybreak.policies.parts.cell_planner import WARM_JOBS, CellPlanner
 from daybreak.policies.planned import Planned, PlannedParams
 from daybreak.policies.registry import all_policies, make_policy_with
 
@@ -219,3 +219,14 @@ def test_it_is_registered_for_spark() -> None:
     assert kind.on_spark
     assert kind.sizes_trains
     assert kind.keeps_learning()
+
+
+def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
+    """They take up to fifty times as long, once; a cell must not be dropped for that."""
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(9e6, 1e3))
+    for _ in range(WARM_JOBS):
+        planner.took(cell, 1e6, 50e6)
+    assert planner.correction(cell) == 1.0
+    planner.took(cell, 1e6, 3e6)
+    assert planner.correction(cell) == 3.0

@@ -1,10 +1,13 @@
 """Push-through: only input boxes are candidates, and a plan is the path to the output."""
 
+import math
+
 import pytest
 
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Decision, Plan, Step, Work
+from daybreak.policies.clearing import LogGrid
 from daybreak.policies.ready import all_paths
 from daybreak.policies.registry import make_policy_with
 
@@ -102,3 +105,11 @@ def test_a_list_is_as_long_as_the_schedule_size(name: str) -> None:
         policy.on_completion(plan, 0, 10, turn)
         invocations.append(work.invocations)
     assert invocations == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_slack_without_end_is_in_the_last_bucket() -> None:
+    """Where no tuple passes a filter nothing is ever lost: a logarithm of nothing failed there."""
+    grid = LogGrid([QoSGraph.deadline(1.0)], 4)
+    assert [grid.slack_bucket(s)[0] for s in (math.inf, 2e9, 1e9)] == [3, 3, 3]
+    assert grid.slack_bucket(0.0)[0] == 0
+    assert LogGrid([], 4).slack_bucket(5.0)[0] == 3

@@ -61,7 +61,9 @@ class LogGrid(Grid):
         self._least_ns = (0.0, *least[1:])
 
     def slack_bucket(self, slack_ns: float) -> tuple[int, float]:
-        octaves = math.log2(self._most_ns / slack_ns) if slack_ns > 0 else OCTAVES
+        octaves = OCTAVES if slack_ns <= 0 else 0.0
+        if 0 < slack_ns < self._most_ns:  # it is infinite where nothing is ever lost
+            octaves = math.log2(self._most_ns / slack_ns)
         slack = math.ceil(self.partitions - octaves * self._per_octave) - 1
         slack = min(max(slack, 0), self.partitions - 1)
         # Rounding must not put a slack above the bucket that it has just left.

@@ -89,11 +89,11 @@ def loads(context: Context) -> Outcome:
     claims = [c for w in by_policy for c in _claims(w, by_policy[w], bounds[w])]
     claims.append(
         Claim(
-            "rows of windows one by one: less than 0.01 below the first sketch of this policy",
-            "robust",
+            "rows of windows one by one: at least the utility of the first sketch of this policy",
+            "published",
             _listed(list(SKETCH.values()), list(SKETCH)),
             _listed(rows[1:, 0], LOADS[1:]),
-            at_least(-0.01, *(rows[LOADS.index(x), 0] - u for x, u in SKETCH.items())),
+            at_least(0.0, *(rows[LOADS.index(x), 0] - u for x, u in SKETCH.items())),
         )
     )
     return Outcome(claims, _table(by_policy, bounds), _drawing(by_policy, bounds), NOTES)

@@ -31,11 +31,11 @@ RAREST_S = 60.0
 #: A backlog is to be worked off within so many deadlines, at the least important cells' expense ...
 CATCH_UP = 2.0
 #: ... and until it is, answers are late: a cell that takes this long is worth half.
-PATIENCE_S = 120.0
-#: Of a worker, for the backlog of a cell that is not among the most important ones.
-SLOWLY = 0.3
+PATIENCE_S = 30.0
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET = 0.2
+#: That so many jobs of a cell take longer says nothing: Spark compiles them, once for each worker.
+WARM_JOBS = 3
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
 UNSURE = 0.5
 #: Costs within this of what is expected are as expected; no cost is corrected by more than ...
@@ -109,10 +109,12 @@ class CellPlanner:
     def took(self, cell: Cell, expected_ns: float, actual_ns: float) -> None:
         """A job of this cell ended."""
         key = cell.queries[0]
+        self._jobs[key] = self._jobs.get(key, 0) + 1
+        if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
+            return
         actual, expected = self._took.get(key, (0.0, 0.0))
         keep = 1 - FORGET
         self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
-        self._jobs[key] = self._jobs.get(key, 0) + 1
 
     def jobs(self, cell: Cell) -> int:
         """How many jobs of this cell have ended."""
@@ -270,7 +272,7 @@ class CellPlanner:
             fixed_error_s=min(off * cost.fixed_error_ns, unsure * fixed_s),
             per_tuple_error_s=min(off * cost.per_tuple_error_ns, unsure * per_tuple_s),
         )
-        return self._with_backlog(cell, flow, 1.0 if important else SLOWLY)
+        return self._with_backlog(cell, flow)
 
     def _rate(self, cell: Cell, important: bool) -> float:
         """Tuples per second, of all its inputs together."""
@@ -291,7 +293,7 @@ class CellPlanner:
             if any(name in network.stream_index for name in network.boxes[b].inputs)
         ]  # fmt: skip
 
-    def _with_backlog(self, cell: Cell, flow: Flow, most: float) -> Flow:
+    def _with_backlog(self, cell: Cell, flow: Flow) -> Flow:
         """What waits beyond one period's tuples takes time of its own until it is worked off."""
         pending, boxes = self._view.pending, self._view.network.query_boxes
         waiting = max(sum(pending[b] for b in boxes[q]) for q in cell.queries)
@@ -303,7 +305,7 @@ class CellPlanner:
         if excess_s <= 0.02:
             return flow
         catch_up_s = max(CATCH_UP * deadlines_s([flow])[0], 1.0)
-        load = min(excess_s / catch_up_s, most, max(0.95 - flow.work, 0.05))
+        load = min(excess_s / catch_up_s, max(0.95 - flow.work, 0.05))
         late_s = excess_s / load
         return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
 
