@@ -1,0 +1,77 @@
+"""One utility for all policies, and what else a run is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from benchmarks.loads.workload import BROKEN, CLASSES, STREAM
+
+from daybreak.runtime.report import weighted_percentiles
+from daybreak.simulation.recorded import Record
+
+#: Tuples that arrived so long before the end of a run count, answered or not.
+TAIL_S = 10.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run."""
+
+    workload: str
+    policy: str
+    load: float
+    rate_per_s: float
+    #: Sum of w U over all (query, tuple) pairs that arrived, over the sum of w.
+    utility: float
+    #: The same as earlier versions of this page had it: the mean of the classes' utilities.
+    utility_by_class: float
+    critical_p95_s: float
+    answered: float
+    scheduling: float
+    jobs: int
+    #: What no schedule of these cells at these rates and learned costs can exceed, and what was
+    #: planned; only of ``planned``.
+    bound: float | None = None
+    promised: float | None = None
+
+
+def score(
+    record: Record, workload: str, policy: str, load: float, rate_per_s: float, warm_up_s: float
+) -> Outcome:
+    """Counts the pairs that arrived after the warm-up and ``TAIL_S`` before the end."""
+    report, end_ns = record.report, record.end_ns
+    from_ns, until_ns = round(warm_up_s * 1e9), end_ns - round(TAIL_S * 1e9)
+    of_stream = np.array([s == STREAM for s in record.stream])
+    cohort = of_stream & (record.at_ns >= from_ns) & (record.at_ns < until_ns)
+    rows = int(record.tuples[cohort].sum())
+    o, worth = report.outputs, np.nan_to_num(report.utility)
+    mine = (o.arrival_ns >= from_ns) & (o.arrival_ns < until_ns) & (o.departure_ns <= end_ns)
+    gained = np.bincount(o.query[mine], (worth * o.tuples)[mine], minlength=len(report.queries))
+    done = np.bincount(o.query[mine], o.tuples[mine], minlength=len(report.queries))
+    counted = np.array([name != BROKEN for name in report.queries])
+    # Windows close with rows of before: a query is never credited with more than arrived.
+    share = np.minimum(gained / rows, 1.0)
+    weights = np.array([report.priorities[c] for c in report.query_class]) * report.weights
+    classes = np.array(report.query_class)
+    by_class = [share[counted & (classes == c)].mean() for c in range(len(CLASSES))]
+    priorities = np.array(report.priorities)
+    critical = mine & (classes[o.query] == report.classes.index("critical"))
+    latency_s = (o.departure_ns - o.arrival_ns)[critical] / 1e9
+    plan = report.manifest.get("plan") or {}
+    return Outcome(
+        workload=workload,
+        policy=policy,
+        load=load,
+        rate_per_s=rate_per_s,
+        utility=float((weights * share)[counted].sum() / weights[counted].sum()),
+        utility_by_class=float((priorities * by_class).sum() / priorities.sum()),
+        critical_p95_s=weighted_percentiles(latency_s, o.tuples[critical], [95])[95]
+        if len(latency_s)
+        else float("inf"),
+        answered=float(np.minimum(done / rows, 1.0)[counted].mean()),
+        scheduling=report.spent.scheduling_ns / max(1, report.spent.wall_ns),
+        jobs=len(record.jobs),
+        bound=plan.get("bound"),
+        promised=plan.get("utility"),
+    )

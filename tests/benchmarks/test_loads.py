@@ -1,0 +1,63 @@
+"""The benchmark of policies at and beyond capacity: its search, its policy and its criteria."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from benchmarks.loads.capacity import GATHER_NS, Gathering, capacity_per_s
+from benchmarks.loads.judging import judge
+from benchmarks.loads.scoring import Outcome
+
+from daybreak.engine.state import SystemState
+from daybreak.model.network import Box, Network, Query, Stream
+from daybreak.policies.base import Plan, Step, Wait, Work
+
+GOOD = Outcome("mixed", "planned", 2.0, 1000.0, 0.9, 0.9, 0.6, 0.8, 0.01, 100, bound=0.95)
+
+
+@pytest.mark.parametrize("true", [150.0, 7_000.0, 80_000.0, 333_000.0])
+def test_the_capacity_is_found_to_a_tenth(true: float) -> None:
+    tried: list[float] = []
+
+    def keeps(rate: float) -> bool:
+        tried.append(rate)
+        return rate <= true
+
+    assert 0.89 * true <= capacity_per_s(keeps) <= true
+    assert len(tried) < 16
+
+
+def test_cells_gather_for_five_seconds_and_run_whole() -> None:
+    network = Network(
+        streams=[Stream(name="s")],
+        boxes=[Box(name=n, inputs=("s",), kind="filter") for n in "ab"],
+        queries=[Query(name=n, output=n) for n in "ab"],
+    )
+    state, policy = SystemState(network), Gathering()
+    policy.attach(state, Work(), 1)
+    assert policy.decide(0, 0) is None
+    state.pending[:], state.head_ns[:] = [3, 4], [20, 10]
+    assert policy.decide(30, 0) == Wait(10 + GATHER_NS)
+    assert policy.decide(GATHER_NS + 15, 0) == Plan((Step(1),))
+    state.running[1] = True
+    assert policy.decide(GATHER_NS + 15, 0) == Wait(20 + GATHER_NS)
+
+
+def test_criteria_hold_or_fail_by_their_rules() -> None:
+    stride = replace(GOOD, policy="stride", utility=0.5, bound=None)
+    assert all(v.holds for v in judge([GOOD, stride], 0.02))
+    missed = {
+        "best other policy": [GOOD, replace(stride, policy="fcfs", utility=0.93)],
+        "of the upper bound": [replace(GOOD, bound=1.01), stride],
+        "critical p95": [replace(GOOD, critical_p95_s=0.76), stride],
+        "above stride": [replace(GOOD, utility=0.86), replace(stride, utility=0.77)],
+    }
+    for claim, outcomes in missed.items():
+        failed = [v.claim for v in judge(outcomes, 0.02) if not v.holds]
+        assert [claim in f for f in failed] == [True], (claim, failed)
+    early = replace(GOOD, load=0.4, answered=0.9)
+    judged = list(judge([early, replace(stride, load=0.4, answered=0.95)], 0.02))
+    assert [v.holds for v in judged if "answered" in v.claim] == [False]
+    no_bound = [replace(GOOD, bound=None), stride]
+    assert any(not v.holds for v in judge(no_bound, 0.02)), "without a bound it is not reached"
