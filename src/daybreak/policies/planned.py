@@ -22,7 +22,7 @@ from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
 from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import MOST_WORK, Flow
 from daybreak.policies.ready import ReadyQueries
-from daybreak.policies.trains import oldest_ns
+from daybreak.policies.trains import TrainParams, oldest_ns
 
 #: Arrivals are counted so often; there is a new plan so often at most, if something changed.
 NOTE_NS = 100_000_000
@@ -42,14 +42,15 @@ TRIALS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedParams:
-    """How full the workers are planned, and how often there is a new plan."""
+class PlannedParams(TrainParams):
+    """How full the workers are planned, how often there is a new plan, how long trains may be."""
 
     #: The share of the workers' time that is planned; the rest absorbs what varies.
     target: float = 0.93
     replan_s: float = 1.0
 
     def __post_init__(self) -> None:
+        TrainParams.__post_init__(self)
         if not 0 < self.target <= 1:
             raise ConfigError("policy", f"target {self.target}", "give a share above 0, up to 1")
         if not self.replan_s > 0:
@@ -305,6 +306,7 @@ class Planned(BasePolicy):
         boxes, flow = self.units.units[c.query], self._plan.flows[c.cell]
         longest_s = max(min(longest_s, room_ns / NS_PER_S), 2 * flow.fixed_s)
         most = max(1, int((longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)))
+        most = min(most, self.params.train or most)
         cell = self._plan.cells[c.cell]
         tuples = min(most, max(self.view.pending[b] for b in boxes))
         if flow.slide_s:  # windows are taken as a whole
