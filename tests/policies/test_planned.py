@@ -209,7 +209,7 @@ def test_it_waits_for_an_instant_when_nothing_is_due() -> None:
 
 
 @pytest.mark.parametrize("params", [{"target": 0.0}, {"target": 1.5}, {"replan_s": 0.0}])
-def test_bad_parameters_are_refused(params: dict[str, float]) -> None:
+def test_bad_parameters_are_refused(params: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         PlannedParams(**params)
 
