@@ -147,20 +147,29 @@ class Engine:
         core = self._core
         while self._express.idle and (urgent := self._express.next()) is not None:
             self._orders.start(self._express.idle.pop(), urgent, Owner.EXPRESS, Work())
-        while self._idle:
-            worker = self._idle[-1]
-            decision = core.policy.decide(core.now_ns, worker)
-            if not isinstance(decision, Plan):
-                if isinstance(decision, Wait):
-                    core.emit(WakeAt(max(decision.until_ns, core.now_ns + LEAST_WAIT_NS)))
-                core.work.clear()
-                return
-            if not self._may_start(decision):
-                core.policy.on_completion(decision, worker, 0, core.now_ns)
+        while (asked := self._ask()) is not None:
+            worker, plan = asked
+            if not self._may_start(plan):
+                core.policy.on_completion(plan, worker, 0, core.now_ns)
                 continue
-            self._orders.start(self._idle.pop(), decision, Owner.PLANNED, core.work)
+            self._idle.remove(worker)
+            self._orders.start(worker, plan, Owner.PLANNED, core.work)
             if core.work.invocations:
                 core.work.clear()
+
+    def _ask(self) -> tuple[int, Plan] | None:
+        """The first idle worker that the policy has a plan for; one may have none, another one."""
+        core, waits = self._core, []
+        for worker in reversed(self._idle):
+            decision = core.policy.decide(core.now_ns, worker)
+            if isinstance(decision, Plan):
+                return worker, decision
+            core.work.clear()
+            if isinstance(decision, Wait):
+                waits.append(decision.until_ns)
+        if waits:
+            core.emit(WakeAt(max(min(waits), core.now_ns + LEAST_WAIT_NS)))
+        return None
 
     def _may_start(self, plan: Plan) -> bool:
         """False if the plan was overtaken: its queries run or ran in another's job, or are held."""
