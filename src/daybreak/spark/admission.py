@@ -60,10 +60,10 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
     context = run.prepared.spark.sparkContext
     tag = f"daybreak-trial-{token_hex(4)}"
     patience_s = min(run.limits.job_timeout_s, TRIAL_S)
-    timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
+    timer = threading.Timer(patience_s, run.plans.cancel, [tag])
     context.addJobTag(tag)
     timer.start()
-    runner = run.trial_runner()
+    runner = run.trial_runner(tag)
     try:
         runner.trial(runnable, tables)  # the first time Spark compiles
         began = time.perf_counter_ns()

@@ -297,6 +297,7 @@ class Operations:
             return AddQuery(box, facts_of(runnable, spec), network, self._inbox(checked, starts))
 
         self._ask(make, what="registered", subject=spec.name, was=None, value=start)
+        run.driver.ask(lambda: run.warm([run.prepared.network.query_index[spec.name]]))
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
