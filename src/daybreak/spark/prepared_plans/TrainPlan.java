@@ -16,7 +16,6 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -34,8 +33,6 @@ import org.apache.spark.memory.MemoryManager;
 import org.apache.spark.memory.TaskMemoryManager;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.execution.CollapseCodegenStages;
-import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.arrow.ArrowConverters$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockInfoManager;
@@ -195,14 +192,6 @@ public class TrainPlan {
             }
         }
         return false;
-    }
-}
-
-/** The last step of Spark's planning: where generated code begins and ends. */
-public class Stages {
-    public SparkPlan in(SparkPlan plan) {
-        // (The gateway would hand over the counter as a plain number.)
-        return new CollapseCodegenStages(new AtomicInteger(0)).apply(plan);
     }
 }
 

@@ -9,17 +9,25 @@ from importlib.resources import files
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-#: Proxies of objects in the JVM: our ``TrainPlan`` and ``Runs``, Spark's ``RDD``.
+#: Proxies of objects in the JVM, of our classes there; and Spark's ``RDD``.
 TrainPlan: TypeAlias = Any
 Runs: TypeAlias = Any
+Preparation: TypeAlias = Any
 Rdd: TypeAlias = Any
+
+_SOURCES = ("TrainPlan.java", "Preparation.java")
 
 #: One class loader for each JVM: the gateway takes classes of one name for one class, so that a
 #: second one could not be called from the same thread.
 _loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _compiling = threading.Lock()
+
+
+class Unfit(Exception):
+    """A plan that has to run as an ordinary job, and why."""
 
 
 class Java:
@@ -38,18 +46,20 @@ class Java:
         """What runs plans; it belongs to the present Spark context."""
         return self._new("Runs")
 
-    def with_stages(self, plan: Any) -> Any:
-        """A physical plan with generated code."""
-        return getattr(self._new("Stages"), "in")(plan)
-
     def train(self, number: int, columns: Any) -> Rdd:
         """A leaf: the rows of the file with this number."""
         return self._new("Train", self._context._jsc.sc(), number, columns)
 
-    def train_plan(self, rdd: Rdd, schema: Any, settings: Any, statuses: Any) -> TrainPlan:
-        hadoop = self._context._jsc.sc().hadoopConfiguration()
-        array = self.array(self._jvm.org.apache.hadoop.fs.FileStatus, statuses)
-        return self._new("TrainPlan", rdd, schema, settings, array, hadoop)
+    def preparation(self, frame: Any, streams: list[Any]) -> Preparation:
+        """Plans a query over these streams; ``Unfit`` if it has to be an ordinary job."""
+        schemas = self.array(self._jvm.org.apache.spark.sql.types.StructType, streams)
+        try:
+            return self._new("Preparation", frame, schemas)
+        except Py4JJavaError as error:
+            cause = error.java_exception.getCause()  # of the call by reflection
+            if cause is not None and cause.getClass().getName() == "daybreak.Unfit":
+                raise Unfit(str(cause.getMessage())) from None
+            raise
 
     def array(self, kind: Any, items: list[Any]) -> Any:
         made = self._context._gateway.new_array(kind, len(items))
@@ -62,16 +72,15 @@ class Java:
         return made.newInstance(self.array(self._jvm.java.lang.Object, list(arguments)))
 
 
-def is_train(rdd: Rdd) -> bool:
-    """Whether it is a leaf of ours."""
-    return bool(rdd.getClass().getName() == "daybreak.Train")
-
-
 def _compiled(jvm: Any) -> Any:
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(files(__package__).joinpath("TrainPlan.java").read_text(encoding="utf-8"))
-    return compiler.getClassLoader()
+    """The class loader of the last source; the classes of the first are those of its parent."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for source in _SOURCES:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(files(__package__).joinpath(source).read_text(encoding="utf-8"))
+        loader = compiler.getClassLoader()
+    return loader
 
 
 @contextmanager

@@ -21,9 +21,8 @@ from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
 from daybreak.spark.inmemory import MemoryFolder
-from daybreak.spark.prepared_plans.jvm import Java, Runs, TrainPlan
+from daybreak.spark.prepared_plans.jvm import Java, Runs, TrainPlan, Unfit
 from daybreak.spark.prepared_plans.planner import PROBE, Planned, Planner, Recipe, Shape
-from daybreak.spark.prepared_plans.single import Unfit
 from daybreak.spark.prepared_plans.trains import read_result, write_train
 
 #: What a piece that is missing, or an expression that fails, comes as.

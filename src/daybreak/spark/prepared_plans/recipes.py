@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 from daybreak.spark.catalyst import Plan
 from daybreak.spark.check import CheckedQuery
 from daybreak.spark.composite import Composite, quoted
+from daybreak.spark.prepared_plans.jvm import Unfit
 from daybreak.spark.prepared_plans.planner import Built, Planner, Recipe
-from daybreak.spark.prepared_plans.single import Unfit
 from daybreak.spark.windows.aggregate import Aggregate
 from daybreak.spark.windows.pane_plans import Fill, Merge, Panes, merged_schema
 from daybreak.spark.windows.runner import with_anchors

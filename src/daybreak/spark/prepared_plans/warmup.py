@@ -12,9 +12,9 @@ import threading
 from collections.abc import Iterable
 
 from daybreak.runtime.eventlog import Say
+from daybreak.spark.prepared_plans.jvm import Unfit
 from daybreak.spark.prepared_plans.planner import Recipe
 from daybreak.spark.prepared_plans.plans import FAILURES, Cancelled, Plans
-from daybreak.spark.prepared_plans.single import Unfit
 
 
 class WarmUp:
