@@ -61,6 +61,7 @@ def take_snapshot(
         log_bytes=run.room.unread_bytes,
         log_max_bytes=run.limits.log_max_bytes,
         offsets=run.kafka.status(),
+        plan=policy.told(run.start_ns).get("plan"),
     )
 
 
