@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
-from daybreak.spark.ingest.stream_source import generator
+from daybreak.spark.ingest import generator
 from daybreak.spark.session import local_session
 
 START_US = 1_767_225_600_000_000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from daybreak.spark.app import App
-from daybreak.spark.ingest.stream_source import generator
+from daybreak.spark.ingest import generator
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.run import Run
 

@@ -17,7 +17,7 @@ from tests.spark.windows.logs import START, Log, Row, S, bag, batch, declare, fe
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.app import App
 from daybreak.spark.failures import JobTimeout
-from daybreak.spark.ingest.stream_source import generator
+from daybreak.spark.ingest import generator
 from daybreak.spark.jobs.workers import Ticket
 from daybreak.spark.run import Run
 

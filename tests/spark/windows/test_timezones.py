@@ -17,7 +17,7 @@ from tests.spark.windows.logs import bag
 
 from daybreak.model import ConfigError
 from daybreak.spark.app import App
-from daybreak.spark.ingest.stream_source import generator
+from daybreak.spark.ingest import generator
 from daybreak.spark.session import timezone_of
 
 if TYPE_CHECKING:
