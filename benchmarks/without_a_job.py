@@ -32,13 +32,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak.spark.check import CheckedQuery, Checker
-from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.prepared_plans import plans as prepared_plans
-from daybreak.spark.prepared_plans.plans import Plans
+from daybreak.spark.jobs.panes import paned, with_windows
+from daybreak.spark.jobs.prepared import plans as prepared_plans
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
-from daybreak.spark.tables import ARRIVAL
-from daybreak.spark.windows.panes import paned, with_windows
+from daybreak.spark.sql.check import CheckedQuery, Checker
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
 START_US = 1_767_225_600_000_000

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.windows.logs import bag
 
-from daybreak.spark.prepared_plans import plans as plans_module
-from daybreak.spark.prepared_plans.planner import Built, Planner, Recipe
-from daybreak.spark.prepared_plans.plans import SWITCH, Cancelled, PlanRunner, Plans
+from daybreak.spark.jobs.prepared import plans as plans_module
+from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
+from daybreak.spark.jobs.prepared.plans import SWITCH, Cancelled, PlanRunner, Plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +107,9 @@ TRAINS = [
 def session(spark: SparkSession) -> SparkSession:
     made = spark.newSession()
     made.udf.register("twice_in_python", lambda n: n * 2, "int")
-    data: Any = pa.table({"k": pa.array(range(10), pa.int32()), "name": [f"n{i % 4}" for i in range(10)]})
+    data: Any = pa.table(
+        {"k": pa.array(range(10), pa.int32()), "name": [f"n{i % 4}" for i in range(10)]}
+    )
     made.createDataFrame(data).createOrReplaceTempView("dim")
     return made
 
@@ -266,9 +268,7 @@ def test_workers_share_a_plan_but_not_its_state(session: SparkSession, plans: Pl
     assert not plans.reasons
 
 
-def test_a_switch_turns_it_off(
-    session: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_switch_turns_it_off(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     plans = Plans(session)
     assert SWITCH in plans.missing

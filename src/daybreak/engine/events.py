@@ -15,7 +15,6 @@ from daybreak.engine.queries import QueryFacts
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
 
-
 #: How a job was computed: by a plan that was prepared, as a Spark job on rows in memory, or as one
 #: whose executors read the rows.
 Way = Literal["prepared", "ordinary", "executors"]
