@@ -46,8 +46,9 @@ KINDS = {
     "window join": f"SELECT x.k, x.v, y.s FROM {A} x JOIN {B} y ON x.w = y.w AND x.k = y.k",
     "self join": f"SELECT x.k, x.v, y.v AS u FROM {A} x JOIN {A} y ON x.w = y.w AND x.v = y.k",
     "outer join": f"SELECT x.v, y.v AS u FROM {A} x FULL JOIN {B} y ON x.w = y.w AND x.v = y.v",
+    "right join": f"SELECT x.v, y.v AS u FROM {A} x RIGHT JOIN {B} y ON x.w = y.w AND x.v = y.v",
     "anti join": f"SELECT x.v FROM {A} x LEFT ANTI JOIN {B} y ON x.w = y.w AND x.k = y.k",
-    "hash join": f"SELECT /*+ SHUFFLE_HASH(y) */ x.v, y.v AS u FROM {A} x JOIN {B} y "
+    "merge join": f"SELECT /*+ MERGE(y) */ x.v, y.v AS u FROM {A} x JOIN {B} y "
     "ON x.w = y.w AND x.k = y.k",
     "band": "SELECT x.v, y.v AS u FROM a x JOIN b y ON x.k = y.k "
     "AND y.at BETWEEN x.at - INTERVAL 2 SECONDS AND x.at + INTERVAL 3 SECONDS",

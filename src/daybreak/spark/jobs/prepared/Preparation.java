@@ -3,7 +3,6 @@
 package daybreak;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Properties;
 import java.util.TreeSet;
@@ -15,11 +14,16 @@ import org.apache.spark.Dependency;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
+import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
@@ -31,8 +35,8 @@ import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 import scala.Option$;
 import scala.collection.Iterator;
 import scala.collection.immutable.Nil$;
@@ -63,7 +67,7 @@ public class Preparation {
             throw new Unfit("an expression is not deterministic");
         }
         read(optimised, null);
-        LogicalPlan narrow = narrow(optimised);
+        LogicalPlan narrow = narrow(hinted(optimised));
         narrow.setAnalyzed();
         SparkPlan executed =
             Dataset$.MODULE$.ofRows(session, narrow).queryExecution().executedPlan();
@@ -172,6 +176,47 @@ public class Preparation {
                 Option$.MODULE$.empty(), (Seq) Nil$.MODULE$));
         }
         return new Project(seq(named), made);
+    }
+
+    // Joins
+
+    /** Joins of streams by a hash table: they are small, so there is nothing to sort for. */
+    private LogicalPlan hinted(LogicalPlan plan) {
+        Object[] children = array(plan.children());
+        if (children.length == 0) {
+            return plan;
+        }
+        ArrayList changed = new ArrayList();
+        boolean streams = true;
+        for (int i = 0; i < children.length; i++) {
+            changed.add(hinted((LogicalPlan) children[i]));
+            streams &= readsStream((LogicalPlan) children[i]);
+        }
+        LogicalPlan made = (LogicalPlan) plan.withNewChildren(seq(changed));
+        if (!(made instanceof Join) || !streams) {
+            return made;
+        }
+        Join join = (Join) made;
+        boolean asked = join.hint().leftHint().isDefined() || join.hint().rightHint().isDefined();
+        if (asked || ExtractEquiJoinKeys$.MODULE$.unapply(join).isEmpty()) {
+            return made;
+        }
+        Option hash = Option$.MODULE$.apply(
+            new HintInfo(Option$.MODULE$.apply(SHUFFLE_HASH$.MODULE$)));
+        Option none = Option$.MODULE$.empty();
+        // Of an outer join, the side whose rows are not all kept.
+        boolean left = join.joinType() == RightOuter$.MODULE$;
+        JoinHint hint = left ? new JoinHint(hash, none) : new JoinHint(none, hash);
+        return new Join(join.left(), join.right(), join.joinType(), join.condition(), hint);
+    }
+
+    private static boolean readsStream(LogicalPlan plan) {
+        boolean found = isLeaf(plan);
+        Object[] children = array(plan.children());
+        for (int i = 0; i < children.length; i++) {
+            found |= readsStream((LogicalPlan) children[i]);
+        }
+        return found;
     }
 
     private static boolean isLeaf(LogicalPlan plan) {
