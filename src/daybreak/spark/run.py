@@ -252,7 +252,10 @@ class Run:
         queries = [self._runnable(box.name) for box in prepared.network.boxes]
         engine = Engine(
             self.state,
-            [facts_of(query, prepared.specs[query.name]) for query in queries],
+            [
+                facts_of(query, prepared.specs[query.name], prepared=self.plans.usable)
+                for query in queries
+            ],
             [inboxes[query.name] for query in queries],
             prepared.policy,
             Settings(

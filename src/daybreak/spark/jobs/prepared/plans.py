@@ -69,6 +69,10 @@ class Plans:
         except FAILURES as error:
             self.missing = one_line(error)
 
+    @property
+    def usable(self) -> bool:
+        return self.runs is not None
+
     def worker(self, tag: str) -> PlanRunner:
         """For one thread; ``tag`` is that of its jobs."""
         return PlanRunner(self, self._spark, tag)
