@@ -37,8 +37,8 @@ import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
-import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.Option$;
 import scala.collection.Iterator;
@@ -91,7 +91,8 @@ public class Preparation {
     private static long broadcastBytes(SparkPlan plan) {
         long found = 0L;
         if (plan.getClass().getSimpleName().equals("BroadcastExchangeExec")) {
-            found = ((SQLMetric) plan.metrics().apply("dataSize")).value();
+            Object size = ((AccumulatorV2) plan.metrics().apply("dataSize")).value();
+            found = ((Long) size).longValue();
         }
         Object[] children = array(plan.children());
         for (int i = 0; i < children.length; i++) {
