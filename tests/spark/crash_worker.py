@@ -27,7 +27,7 @@ from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.sinks.delivery import recover, settle
+from daybreak.spark.sinks.delivery import recover, sync_delivered
 from daybreak.spark.sinks.sinks import Sink, make_sink
 
 #: Keep rows whose value is divisible by this.
@@ -102,7 +102,7 @@ class Engine:
             self.step("deliver")
             self.sinks[query].deliver(file)
             self.step("mark")
-            settle(self.log, self.sinks, [file])
+            sync_delivered(self.log, self.sinks, [file])
         if self.rng.random() < 0.2:
             low = self.log.low_water("numbers")
             assert low is not None

@@ -80,7 +80,7 @@ class World:
         hooks = Hooks(
             lambda _tag: cast(JobRunner, self.runner),
             lambda _tag: None,
-            lambda: None,
+            lambda _loop: None,
             lambda _given, _why: None,
         )
         facts = [QueryFacts(n, ("s",), kin="s") for n in names]

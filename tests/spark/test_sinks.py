@@ -26,7 +26,7 @@ from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.delivery import ResultMissing, bring, recover
-from daybreak.spark.sinks.file_sync import Settler
+from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.sinks import (
     CallbackSink,
     ConsoleSink,
@@ -289,17 +289,17 @@ def test_what_a_sink_has_taken_is_noted_before_it_is_durable(
         assert may_sync.wait(30)
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", slow)
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     files = [commit(log, sink) for _ in range(2)]
     for file in files:
         sink.deliver(file)
-        settler.add(file)
+        syncer.add(file)
     assert syncing.wait(30)
     assert [file.place for file in log.undelivered()] == ["moved"] * 2
-    assert settler.held() == {file.id for file in files}, "nobody delivers them again meanwhile"
+    assert syncer.held() == {file.id for file in files}, "nobody delivers them again meanwhile"
     may_sync.set()
-    settler.close()
-    assert settler.held() == frozenset()
+    syncer.close()
+    assert syncer.held() == frozenset()
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "console", "memory", "python"])
@@ -388,18 +388,18 @@ def test_large_results_are_durable_files_and_not_in_the_log(
     assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
 
 
-def test_delivered_files_are_settled_together_and_the_log_forgets_them(
+def test_delivered_files_are_synced_together_and_the_log_forgets_them(
     tmp_path: Path, log: CommitLog
 ) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     files = [commit(log, sink) for _ in range(3)]
     for file in files:
         sink.deliver(file)
-        settler.add(file)
+        syncer.add(file)
     visible(tmp_path)[0].unlink()  # a reader was quick
-    settler.close()
-    assert settler.failure is None
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == []
 
 
@@ -407,7 +407,7 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
 
@@ -415,9 +415,9 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", broken)
-    settler.add(file)
-    settler.close()
-    assert isinstance(settler.failure, OSError)
+    syncer.add(file)
+    syncer.close()
+    assert isinstance(syncer.failure, OSError)
     assert log.undelivered() == [file]
 
 
@@ -432,25 +432,25 @@ def test_a_disk_that_stays_full_does_not_hold_up_the_end(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", full)
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
-    settler.add(file)
+    syncer.add(file)
     assert tried.wait(30)
-    settler.close()
-    assert settler.failure is None
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == [file], "the next start delivers it"
 
 
 def test_a_folder_that_a_reader_took_away_is_no_failure(tmp_path: Path, log: CommitLog) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
     shutil.rmtree(tmp_path / "out")
-    settler.add(file)
-    settler.close()
-    assert settler.failure is None
+    syncer.add(file)
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == []
 
 

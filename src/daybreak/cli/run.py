@@ -36,7 +36,7 @@ from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.application import Prepared
+    from daybreak.spark.application import CheckedApplication
     from daybreak.spark.run import Run
     from daybreak.spark.sql.check import CheckedQuery
 
@@ -110,7 +110,7 @@ def check(
 
 def _checked(
     pipeline: Path, policy: str | None, settings: SparkSettings, driver_host: str | None
-) -> Prepared:
+) -> CheckedApplication:
     """Spark starts once, whatever is wrong: a user sees all findings together."""
     findings = Findings()
     declared = Pipeline.read(pipeline, findings)
@@ -190,7 +190,7 @@ def run(
             say = teller("dashboard") if only_json else say_plainly
             beside.enter_context(serve_run(running, dashboard_address, say))
         drained = _draining(running) if until_end else None
-        title = f"{declared.name} under {running.prepared.policy.name}"
+        title = f"{declared.name} under {running.policy.name}"
         lines = teller("status") if only_json else None
         watch = Watch(running, title, lines=lines)
         watch.until(
@@ -216,12 +216,11 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
     else:
-        _show(report, running.rundir.record)
+        _show(report, running.folder / "record")
         console().print(f"next: daybreak whatif {folder} --policy fcfs")
     say = teller("summary") if only_json else say_plainly
-    for name, rows in running.late.counts.items():
-        if rows:
-            say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
+    for name, rows in report.manifest["late"].items():
+        say(f"query {name}: {rows} rows were late, kept in {running.folder / 'late' / name}")
     for line in loss_lines(report):
         say(line)
     for name, why in running.failures.items():
@@ -307,7 +306,7 @@ def _kind(checked: CheckedQuery) -> str:
     return f"{checked.kind} of {checked.windowing.over}{panes}"
 
 
-def _as_json(prepared: Prepared) -> dict[str, object]:
+def _as_json(prepared: CheckedApplication) -> dict[str, object]:
     together = prepared.together()
     return {
         "policy": prepared.policy.name,

@@ -10,23 +10,24 @@ from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say
-from daybreak.spark.application import Prepared
-from daybreak.spark.control.operations import unstarted
-from daybreak.spark.jobs.panes import kept_schema
+from daybreak.spark.application import CheckedApplication
+from daybreak.spark.event_time import NEVER
+from daybreak.spark.jobs.panes import kept_schema, way_of
 from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, rows_kept
 from daybreak.spark.log.partials import Partials
-from daybreak.spark.log.rows import Declaration
+from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
+from daybreak.spark.sql.check import CheckedQuery
 
 
 @dataclass(frozen=True)
 class Acceptance:
     """What one start declares, and what earlier ones have left."""
 
-    prepared: Prepared
+    application: CheckedApplication
     log: CommitLog
     store: SegmentStore
     #: Where late rows are kept.
@@ -36,7 +37,7 @@ class Acceptance:
 
     def refuse(self) -> None:
         """``ConfigError`` if this start may not be; nothing has changed then."""
-        checked = self.prepared.checked
+        checked = self.application.checked
         for name in self.reset:
             if name not in checked:
                 remedy = suggestion(name, checked)
@@ -54,7 +55,7 @@ class Acceptance:
 
         The latter with the reason.
         """
-        checked, now_ns = self.prepared.checked, time.time_ns()
+        checked, now_ns = self.application.checked, time.time_ns()
         left = time_left_ns(self.log, checked, limits.keep_undeclared_ns, now_ns)
         why = f"not declared for {limits.keep_undeclared}"
         forgotten = {name: why for name, ns in left.items() if ns <= 0}
@@ -62,7 +63,7 @@ class Acceptance:
         cursors = self.log.cursors()
         self.log.accept(self._declarations(), reset=self.reset, forget=forgotten, now_ns=now_ns)
         undeclared = Undeclared(
-            self.log, self.store, say, self.prepared.streams,
+            self.log, self.store, say, self.application.streams,
             {name: ns for name, ns in left.items() if name not in forgotten},
             now_ns, time.monotonic_ns(),
         )  # fmt: skip
@@ -73,7 +74,7 @@ class Acceptance:
         """What was ingested before this start and not yet answered, by query."""
         cursors, progress = self.log.cursors(), self.log.progress()
         found: dict[str, Inbox] = {}
-        for name, checked in self.prepared.checked.items():
+        for name, checked in self.application.checked.items():
             starts = {stream: cursors[name, stream] for stream in checked.reads}
             if checked.windowing is not None:
                 closed_us = progress[name].closed_us
@@ -85,16 +86,16 @@ class Acceptance:
         return found
 
     def _declarations(self) -> list[Declaration]:
-        prepared = self.prepared
+        application = self.application
         return [
             Declaration(
                 name,
-                prepared.fingerprints[name],
+                application.fingerprints[name],
                 {stream: self.store.end(stream) for stream in checked.reads},
                 unstarted(checked),
-                prepared.specs[name].place,
+                application.specs[name].place,
             )
-            for name, checked in prepared.checked.items()
+            for name, checked in application.checked.items()
         ]
 
     def _refuse_unreadable(self) -> None:
@@ -102,7 +103,7 @@ class Acceptance:
 
         Their schema was another, and is not one that the present schema only widens.
         """
-        continued = self.prepared.checked.keys() - set(self.reset)
+        continued = self.application.checked.keys() - set(self.reset)
         for (query, stream), cursor in self.log.cursors().items():
             why = self.store.unreadable(stream, cursor)
             if why is not None and query in continued:
@@ -114,6 +115,11 @@ class Acceptance:
                     f"--reset-query {query}",
                 )
         partials = Partials(self.log)
-        for name, checked in self.prepared.checked.items():
+        for name, checked in self.application.checked.items():
             if checked.panes is not None and name in continued:
                 partials.tables(name, kept_schema(checked.panes))
+
+
+def unstarted(checked: CheckedQuery) -> Progress | None:
+    """The progress of a query over windows that has emitted none; None of other queries."""
+    return None if checked.windowing is None else Progress(NEVER, way_of(checked.panes))

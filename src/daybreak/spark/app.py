@@ -25,8 +25,7 @@ from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
-from daybreak.spark.application import Prepared
-from daybreak.spark.control.operations import fingerprint, sql_fingerprint, usable_on_spark
+from daybreak.spark.application import CheckedApplication, usable_on_spark
 from daybreak.spark.declared import MEMORY
 from daybreak.spark.event_time import duration_us
 from daybreak.spark.ingest.generator import FORMAT as GENERATOR
@@ -38,6 +37,7 @@ from daybreak.spark.session import local_session, timezone_of, with_timezone
 from daybreak.spark.sinks.sinks import Callback, make_sink
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.fingerprints import fingerprint, sql_fingerprint
 from daybreak.spark.sql.functions import Function
 from daybreak.spark.sql.windows.check import event_times
 from daybreak.spark.views import Views
@@ -280,7 +280,7 @@ class App:
 
     def check(
         self, policy: str | BasePolicy | None = None, findings: Findings | None = None
-    ) -> Prepared:
+    ) -> CheckedApplication:
         """Validates everything and starts nothing.
 
         ``ConfigError`` names what is wrong, ``ConfigErrors`` if that is several things; those
@@ -298,7 +298,7 @@ class App:
             check_timezone(self.timezone, "[app]")
         return with_timezone(self.spark, self.timezone, "[app]")
 
-    def _prepared(self, policy: str | BasePolicy | None, found: Findings) -> Prepared:
+    def _prepared(self, policy: str | BasePolicy | None, found: Findings) -> CheckedApplication:
         chosen = found.tried(lambda: self._chosen_policy(policy), None)
         spark = found.tried(self._session, self.spark)
         schemas, times = self._read_streams(found)
@@ -322,7 +322,7 @@ class App:
         shared = views.specs(checked, classes, rank)
         texts = {name: view.sql for name, view in self._views.items()}
         checked |= {spec.name: views.checked[spec.name] for spec in shared}
-        return Prepared(
+        return CheckedApplication(
             name=self.name,
             spark=spark,
             timezone=timezone_of(spark),

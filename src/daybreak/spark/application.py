@@ -1,4 +1,4 @@
-"""A checked application, ready to run."""
+"""A checked application, ready to run; nothing has been started or written for it yet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
+from daybreak.policies.registry import all_policies
 from daybreak.spark.declared import MEMORY
 from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
@@ -22,7 +24,7 @@ from daybreak.spark.sql.functions import Function
 
 
 @dataclass(frozen=True)
-class Prepared:
+class CheckedApplication:
     """A checked application: nothing about it can be wrong any more but the world."""
 
     name: str
@@ -79,3 +81,15 @@ class Prepared:
             for view, spec in self.streams.items()
             if spec.format == VIEW and (name := box_name(view)) in self.checked
         }
+
+
+def usable_on_spark(policy: BasePolicy) -> BasePolicy:
+    """The policy itself; ``ConfigError`` if it makes no sense where a query is one box."""
+    if not policy.on_spark:
+        usable = [name for name, p in all_policies().items() if p.on_spark]
+        raise ConfigError(
+            f"policy {policy.name!r}",
+            "makes no sense on Spark, where a query is one box",
+            f"choose from {', '.join(usable)}",
+        )
+    return policy

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from daybreak.spark.sql.check import CheckedQuery, Checker
 
 
-class _Prepared(Protocol):
+class _Application(Protocol):
     @property
     def network(self) -> Network: ...
     @property
@@ -28,13 +28,13 @@ class _Prepared(Protocol):
     def checked(self) -> Mapping[str, CheckedQuery]: ...
 
 
-def moved_views(prepared: _Prepared, state: SystemState) -> Iterator[tuple[str, int]]:
+def moved_views(application: _Application, state: SystemState) -> Iterator[tuple[str, int]]:
     """Views that are no longer in the highest class they serve, and which that is now."""
-    views = [name for name, spec in prepared.streams.items() if spec.format == FORMAT]
-    index = prepared.network.query_index
+    views = [name for name, spec in application.streams.items() if spec.format == FORMAT]
+    index = application.network.query_index
     for view in reversed(views):
         name = box_name(view)
-        served = [index[q] for q, query in prepared.checked.items() if view in query.reads]
+        served = [index[q] for q, query in application.checked.items() if view in query.reads]
         if name not in index or not served:
             continue
         highest = min(state.query_class[q] for q in served)

@@ -23,7 +23,7 @@ class Checked(Protocol):
     def windowing(self) -> Windowing | None: ...
 
 
-class TimeKeeper:
+class EventClocks:
     """Makes the store keep time, and moves it where no row does."""
 
     def __init__(

@@ -38,7 +38,7 @@ from daybreak.spark.log.rows import CursorMove, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
-from daybreak.spark.sinks.file_sync import Settler
+from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.sinks import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
@@ -107,7 +107,7 @@ class JobRunner:
         store: SegmentStore,
         log: CommitLog,
         partials: Partials,
-        settler: Settler,
+        syncer: FileSyncer,
         scratch: Path,
     ) -> None:
         """``scratch``: a folder of its own that executors can read too."""
@@ -119,7 +119,7 @@ class JobRunner:
         self._store = store
         self._log = log
         self._partials = partials
-        self._settler = settler
+        self._syncer = syncer
         self._scratch = scratch
         self._catalyst = Catalyst(self._session)
         self._direct = Direct(self._session, schemas)
@@ -366,7 +366,7 @@ class JobRunner:
         for file in files:
             try:
                 bring(sinks[file.query], file)
-                self._settler.add(file)
+                self._syncer.add(file)
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
