@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.sql.types import StructType
 
@@ -13,10 +13,8 @@ from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
+from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.windows.check import check_view_time, refuse_long
-
-if TYPE_CHECKING:
-    from daybreak.spark.sql.check import CheckedQuery, Checker
 
 
 class _Application(Protocol):

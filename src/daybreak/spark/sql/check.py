@@ -36,11 +36,12 @@ from daybreak.model.errors import suggestion
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.allowlist import Node, Refused, Shape, parse_plan, shape_of
+from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
 from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.sql.composite import Parts, quoted, take_apart
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
+from daybreak.spark.sql.plan_nodes import Node, parse_plan
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.sql.windows.check import windowing_of
