@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from daybreak.engine.state import JobState
-from daybreak.experiments.planned.machine import Case, Measured, exact, run
-from daybreak.experiments.planned.workloads import Declared, Workload, cost, mixed
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
 from daybreak.policies.parts.cell_planner import WARM_JOBS, CellPlanner
 from daybreak.policies.planned import Planned, PlannedParams
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak_experiments.planned.machine import Case, Measured, exact, run
+from daybreak_experiments.planned.workloads import Declared, Workload, cost, mixed
 
 ONE = (QueryClass(name="only", priority=1, qos=QoSGraph.deadline(2.0, 4.0)),)
 SHORT: dict[str, Any] = {"warm_s": 8.0, "measured_s": 15.0, "after_s": 12.0}

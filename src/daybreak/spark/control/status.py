@@ -88,6 +88,7 @@ class StatusReader:
             log_max_bytes=self.log_max_bytes,
             offsets=self.inflow.kafka.status(),
             undeclared=dict(self.undeclared.until),
+            plan=policy.told(figures.start_ns).get("plan"),
         )
 
     def query(self, name: str) -> QueryRow:
