@@ -9,13 +9,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from daybreak.model.declarations import MEMORY
 from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies
-from daybreak.spark.declared import MEMORY
 from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name

@@ -13,12 +13,13 @@ from typing import Any, Literal, Self, get_args
 import pyarrow as pa
 
 from daybreak.engine.admission import Verdict
+from daybreak.model.declarations import MEMORY, query_from
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
-from daybreak.model.specs import QuerySpec, SinkSpec
+from daybreak.model.specs import SinkSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.display import duration, plural, snapshot_html
@@ -38,7 +39,6 @@ from daybreak.spark.control.requests import (
     Start,
     UsePolicy,
 )
-from daybreak.spark.declared import MEMORY
 from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.sinks import MemorySink
 
@@ -134,10 +134,11 @@ class Run:
         It begins with the next segment, or with ``start="earliest"`` at the oldest one kept.
         ``ConfigError`` if there is no capacity for it, unless ``force``.
         """
-        spec = QuerySpec(
-            name=name, cls=cls, qos=qos, weight=weight, sql=sql, sink=sink or MEMORY,
-            on_full=on_full, place=f"query {name!r}",
-        )  # fmt: skip
+        values = {
+            "sql": sql, "class": cls, "qos": qos, "weight": weight, "sink": sink or MEMORY,
+            "on_full": on_full,
+        }  # fmt: skip
+        spec = query_from(name, values)
         verdict = self.parts.controller.execute(RegisterQuery(spec, start, force)).verdict
         assert verdict is not None
         return verdict

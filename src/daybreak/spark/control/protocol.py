@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from daybreak.model.declarations import query_from_json
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import Say
@@ -30,7 +31,6 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.control.status import StatusReader
-from daybreak.spark.declared import from_json
 
 Values = Mapping[str, Any]
 #: No number that anything here may be lies beyond.
@@ -115,7 +115,7 @@ def _check_keys(name: str, values: Values, needs: tuple[str, ...], may: tuple[st
 
 
 def _register(values: Values) -> list[Request]:
-    """A query as ``declared.as_json`` writes it, and where it begins."""
+    """A query as ``declarations.query_as_json`` writes it, and where it begins."""
     start = values.get("from", "next")
     if start not in ("next", "earliest"):
         raise ConfigError("register", f"from {start!r}", 'give "next" or "earliest"')
@@ -123,7 +123,7 @@ def _register(values: Values) -> list[Request]:
     if not isinstance(query, Mapping):
         raise ConfigError("register", f"query {query!r}", "give the declaration as an object")
     force, dry = _flag(values, "force"), _flag(values, "dry")
-    return [RegisterQuery(from_json(query), start, force, dry)]
+    return [RegisterQuery(query_from_json(query), start, force, dry)]
 
 
 def _set_query(values: Values) -> list[Request]:

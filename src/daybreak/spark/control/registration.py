@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import AddQuery
 from daybreak.engine.inbox import Inbox
+from daybreak.model.declarations import query_as_json, query_from_text
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
@@ -17,7 +18,6 @@ from daybreak.spark.acceptance import unstarted
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.requests import Start
-from daybreak.spark.declared import as_json, from_text
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.runner import Runnable
@@ -72,7 +72,7 @@ def recall(catalog: Catalog, log: CommitLog, rundir: RunDirectory, forget: Conta
         if name in catalog.application.checked or name in forget:
             continue  # the pipeline declares it by now, or nobody wants it any more
         try:
-            spec = from_text(name, text)
+            spec = query_from_text(name, text)
             runnable = check_query(catalog.application, spec, rundir)
         except ConfigError as error:
             remedy = f"{error.remedy}; it was registered at run time: --forget {name} drops it"
@@ -97,7 +97,7 @@ class Registration:
         starts = {stream: self._start(stream, start) for stream in checked.reads}
         mark = sql_fingerprint(spec.sql or "")
         self.log.register_query(spec.name, mark, starts, unstarted(checked), reset=True)
-        self.log.declare(spec.name, json.dumps(as_json(spec)))
+        self.log.declare(spec.name, json.dumps(query_as_json(spec)))
         box = self.catalog.adopt(spec, runnable)
         network = self.catalog.network
         self.monitor.adopt(network)
