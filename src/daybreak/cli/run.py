@@ -300,10 +300,10 @@ def _some(names: list[str], most: int = 2) -> str:
 
 def _kind(checked: CheckedQuery) -> str:
     """What a query does; of one over windows, how long they are and what they are made from."""
-    if checked.windowing is None:
+    if checked.windows is None:
         return checked.kind
-    panes = ", from panes" if checked.panes is not None else ""
-    return f"{checked.kind} of {checked.windowing.over}{panes}"
+    panes = ", from panes" if checked.windows.pane_us is not None else ""
+    return f"{checked.kind} of {checked.windows.over}{panes}"
 
 
 def _as_json(prepared: CheckedApplication) -> dict[str, object]:

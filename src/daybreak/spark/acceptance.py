@@ -20,7 +20,7 @@ from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,8 @@ class Acceptance:
                 raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
         self.log.refuse_changed(self._declarations(), self.reset)
         self._refuse_unreadable()
-        for name, query in checked.items():
-            if query.windowing is not None:
-                rows_kept(self.late / file_name(name))
+        for name in self.application.windows():
+            rows_kept(self.late / file_name(name))
 
     def accept(
         self, forget: tuple[str, ...], limits: Limits, say: Say
@@ -76,13 +75,14 @@ class Acceptance:
         found: dict[str, Inbox] = {}
         for name, checked in self.application.checked.items():
             starts = {stream: cursors[name, stream] for stream in checked.reads}
-            if checked.windowing is not None:
-                closed_us = progress[name].closed_us
-                found[name] = replayed(checked.windowing, self.store, starts, closed_us)
-            else:
-                found[name] = Inbox.of(
-                    item for s, start in starts.items() for item in self.store.waiting(s, start)
-                )
+            match checked.form:
+                case OverWindows(windowing):
+                    closed_us = progress[name].closed_us
+                    found[name] = replayed(windowing, self.store, starts, closed_us)
+                case OverRows():
+                    found[name] = Inbox.of(
+                        item for s, at in starts.items() for item in self.store.waiting(s, at)
+                    )
         return found
 
     def _declarations(self) -> list[Declaration]:
@@ -92,7 +92,7 @@ class Acceptance:
                 name,
                 application.fingerprints[name],
                 {stream: self.store.end(stream) for stream in checked.reads},
-                unstarted(checked),
+                unstarted(checked.form),
                 application.specs[name].place,
             )
             for name, checked in application.checked.items()
@@ -116,10 +116,16 @@ class Acceptance:
                 )
         partials = Partials(self.log)
         for name, checked in self.application.checked.items():
-            if checked.panes is not None and name in continued:
-                partials.tables(name, kept_schema(checked.panes))
+            if isinstance(checked.form, PanedAggregate) and name in continued:
+                partials.tables(name, kept_schema(checked.form.panes))
 
 
-def unstarted(checked: CheckedQuery) -> Progress | None:
+def unstarted(form: Form) -> Progress | None:
     """The progress of a query over windows that has emitted none; None of other queries."""
-    return None if checked.windowing is None else Progress(NEVER, way_of(checked.panes))
+    match form:
+        case PanedAggregate(panes=panes):
+            return Progress(NEVER, way_of(panes))
+        case OverWindows():
+            return Progress(NEVER, "")
+        case OverRows():
+            return None

@@ -16,6 +16,7 @@ from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies
+from daybreak.spark.event_time import Windowing
 from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
@@ -45,12 +46,17 @@ class CheckedApplication:
     #: The longest window that is allowed.
     max_window_us: int
 
+    def windows(self) -> dict[str, Windowing]:
+        """The windows of each query that has some."""
+        found = ((name, checked.windows) for name, checked in self.checked.items())
+        return {name: windows for name, windows in found if windows is not None}
+
     def together(self) -> dict[str, list[str]]:
         """Of each query, the others of its class that can run as one job with it."""
         groups: dict[tuple[str, str], list[str]] = {}
         for name, checked in self.checked.items():
-            if checked.kin is not None:
-                groups.setdefault((self.specs[name].cls, checked.kin), []).append(name)
+            if (kin := checked.form.kin) is not None:
+                groups.setdefault((self.specs[name].cls, kin), []).append(name)
         found: dict[str, list[str]] = {name: [] for name in self.checked}
         for group in groups.values():
             for name in group:
@@ -77,7 +83,7 @@ class CheckedApplication:
     def views(self, staging: Path) -> dict[str, ViewSink]:
         """What turns the results of views into streams, by the names of their boxes."""
         return {
-            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
+            name: ViewSink(view, staging, self.checked[name].windows, spec.time)
             for view, spec in self.streams.items()
             if spec.format == VIEW and (name := box_name(view)) in self.checked
         }

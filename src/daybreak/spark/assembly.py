@@ -276,7 +276,7 @@ def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Op
     application = catalog.application
     for name, schema in application.schemas.items():
         store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
-    clocks = EventClocks(store, application.streams, application.checked, time.monotonic_ns())
+    clocks = EventClocks(store, application.streams, application.windows(), time.monotonic_ns())
     late_folder = rundir.root / "late"
     start = Acceptance(application, log, store, late_folder, options.reset)
     start.refuse()

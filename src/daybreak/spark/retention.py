@@ -157,7 +157,7 @@ class Retention:
     def _closed_before(self, query: int, cut: Mapping[str, Cursor]) -> int:
         """The tuples of the oldest closed windows that hold a query before these places."""
         runnable = self._catalog.runnables[query]
-        windowing = runnable.checked.windowing
+        windowing = runnable.checked.windows
         assert windowing is not None
         starts = self._log.places(runnable.name)
         held = {s: at for s, at in cut.items() if s in windowing.times and starts[s] < at}
@@ -171,7 +171,7 @@ class Retention:
 
     def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[Move, int]]:
         """How a query moves past what was taken, and how many rows each move loses."""
-        name, windowing = query.name, query.checked.windowing
+        name, windowing = query.name, query.checked.windows
         if windowing is not None:
             rows = sum(item.tuples for item in taken)
             moves = past(name, windowing, taken, self._store, self._log.places(name))

@@ -14,6 +14,7 @@ from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.forms import OverWindows
 from daybreak.spark.sql.windows.check import check_view_time, refuse_long
 
 
@@ -74,8 +75,8 @@ class Views:
     def _add(self, view: ViewSpec) -> None:
         name = box_name(view.name)
         checked = self.check(name, view.sql, view.place)
-        check_view_time(view, checked.windowing)
-        if checked.windowing is None:
+        check_view_time(view, checked.windows)
+        if checked.windows is None:
             self._plain[view.name] = checked.sql or ""
         self.checked[name] = checked
         self.streams[view.name] = StreamSpec(name=view.name, format=FORMAT, time=view.time)
@@ -105,10 +106,10 @@ class Views:
                 checked = self._checker.through(name, sql, place, self._plain)
             except ConfigError:
                 raise error from None
-            if checked.windowing is None or not checked.through:
+            if checked.windows is None or not checked.through:
                 raise
-        if checked.windowing is not None:
-            refuse_long(checked.windowing, place, self._max_window_us)
+        if isinstance(checked.form, OverWindows):
+            refuse_long(checked.form.windowing, place, self._max_window_us)
         return checked
 
     def specs(

@@ -59,8 +59,8 @@ class Admission:
             newest = self.store.table(kept[-1])
             tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
         took_ns = self._timed_ns(runnable, tables)
-        checked = runnable.checked
-        costs = self.engine.compositor.costs(checked.kin, checked.job_kind)
+        form = runnable.checked.form
+        costs = self.engine.compositor.costs(form.kin, form.job_kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)
         rows: int = max(1, sum(t.num_rows for t in tables.values()))
         return fixed_ns + (took_ns - fixed_ns) / rows * tuples

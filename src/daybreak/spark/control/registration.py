@@ -30,6 +30,7 @@ from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.fingerprints import sql_fingerprint
+from daybreak.spark.sql.forms import OverWindows
 from daybreak.spark.sql.windows.check import event_times, refuse_long
 
 
@@ -54,8 +55,8 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
                 f"reads view {stream!r}, which is not computed: no declared query reads it",
                 "declare this query in the pipeline and start again, or read its streams",
             )
-    if checked.windowing is not None:
-        refuse_long(checked.windowing, spec.place, application.max_window_us)
+    if isinstance(checked.form, OverWindows):
+        refuse_long(checked.form.windowing, spec.place, application.max_window_us)
     assert spec.sink is not None
     others = [s for name, s in application.specs.items() if name != spec.name]
     refuse_overlaps([*others, spec], application.streams.values(), application.folder, rundir.root)
@@ -93,15 +94,17 @@ class Registration:
     def add(self, spec: QuerySpec, runnable: Runnable, start: Start) -> AddQuery:
         """Durable first; then everything that knows queries knows it; returns it for the engine."""
         checked = runnable.checked
-        self.inflow.clocks.adopt(spec.name, checked)
+        if isinstance(checked.form, OverWindows):
+            self.inflow.clocks.adopt(spec.name, checked.form.windowing)
         starts = {stream: self._start(stream, start) for stream in checked.reads}
         mark = sql_fingerprint(spec.sql or "")
-        self.log.register_query(spec.name, mark, starts, unstarted(checked), reset=True)
+        self.log.register_query(spec.name, mark, starts, unstarted(checked.form), reset=True)
         self.log.declare(spec.name, json.dumps(query_as_json(spec)))
         box = self.catalog.adopt(spec, runnable)
         network = self.catalog.network
         self.monitor.adopt(network)
-        self.inflow.late.adopt(spec.name, checked.windowing)
+        if isinstance(checked.form, OverWindows):
+            self.inflow.late.adopt(spec.name, checked.form.windowing)
         return AddQuery(box, facts_of(runnable, spec), network, self._inbox(checked, starts))
 
     def _start(self, stream: str, start: Start) -> Cursor:
@@ -112,8 +115,8 @@ class Registration:
 
     def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
         store, next_seq = self.inflow.store, self.engine.next_seq
-        if checked.windowing is not None:
-            return replayed(checked.windowing, store, starts)
+        if isinstance(checked.form, OverWindows):
+            return replayed(checked.form.windowing, store, starts)
         return Inbox.of(
             item
             for stream in checked.reads

@@ -30,7 +30,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
 
-from daybreak.engine.costs import Kind as JobKind
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
@@ -39,6 +38,14 @@ from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
 from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.sql.composite import Parts, quoted, take_apart
+from daybreak.spark.sql.forms import (
+    Composable,
+    Form,
+    OverRows,
+    OverWindows,
+    PanedAggregate,
+    WindowAggregate,
+)
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
 from daybreak.spark.sql.plan_nodes import Node, parse_plan
@@ -77,31 +84,29 @@ class CheckedQuery:
     through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
     #: For a function: the plan that every call must give.
     repeatable: Repeatable | None = field(default=None, compare=False, repr=False)
-    #: For a filter, or a join with static tables, that can run together with others.
-    parts: Parts | None = None
-    #: For a query over windows.
-    windowing: Windowing | None = None
-    #: For an aggregate over windows that can run together with others.
-    aggregate: Aggregate | None = None
-    #: For one that is computed from partial aggregates.
-    panes: Panes | None = None
+    #: How its rows are computed, and with which others.
+    form: Form = field(default_factory=OverRows)
 
     @property
-    def kin(self) -> str | None:
-        """What queries that can run as one job have in common; None for one that runs alone."""
-        if self.parts is not None:
-            return self.parts.kin
-        if self.aggregate is None:
-            return None
-        return self.aggregate.kin + (" from panes" if self.panes is not None else "")
+    def windows(self) -> Windowing | None:
+        """Its windows; None where each row stands alone."""
+        return self.form.windowing if isinstance(self.form, OverWindows) else None
 
     @property
-    def job_kind(self) -> JobKind:
-        """What its jobs are like: of filters, the rows are evaluated without a Spark job."""
-        if self.windowing is not None:
-            return "window"
-        direct = self.parts is not None and self.parts.source.parsed is None
-        return "filter" if direct else "job"
+    def windowing(self) -> Windowing | None:
+        return self.windows
+
+    @property
+    def parts(self) -> Parts | None:
+        return self.form.parts if isinstance(self.form, Composable) else None
+
+    @property
+    def aggregate(self) -> Aggregate | None:
+        return self.form.aggregate if isinstance(self.form, WindowAggregate) else None
+
+    @property
+    def panes(self) -> Panes | None:
+        return self.form.panes if isinstance(self.form, PanedAggregate) else None
 
 
 class Checker:
@@ -172,17 +177,12 @@ class Checker:
         reads = tuple(sorted(shape.reads))
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
-            aggregate, panes = self._aggregate(plan, reads, windowing)
-            if panes is not None:
-                windowing = replace(windowing, pane_us=panes.width_us)
-            return CheckedQuery(
-                name, reads, frame.schema, "window", text, parsed,
-                windowing=windowing, aggregate=aggregate, panes=panes,
-            )  # fmt: skip
+            over = self._over_windows(plan, reads, windowing)
+            return CheckedQuery(name, reads, frame.schema, "window", text, parsed, form=over)
         kind: Kind = "filter" if shape.is_filter else "stateless"
         alone = len(reads) > 1 or plan.subqueriesAll().size()
-        parts = None if alone else self._parts(plan, reads[0], parsed)
-        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, parts=parts)
+        form = OverRows() if alone else self._over_rows(plan, reads[0], parsed)
+        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, form=form)
 
     def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
         """Checks a query over the streams below these views, each of which may name earlier ones.
@@ -200,7 +200,10 @@ class Checker:
             analysed = self._catalyst.frame(checked.parsed, self._session)
             used = _views_in(analysed._jdf.queryExecution().analyzed())
             through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
-            return replace(checked, through=through, aggregate=None, panes=None)
+            form = checked.form
+            if isinstance(form, OverWindows):  # what runs with others reads the streams itself
+                form = OverWindows(replace(form.windowing, pane_us=None))
+            return replace(checked, through=through, form=form)
         finally:
             self._streams = kept
             for view in parsed:
@@ -241,16 +244,17 @@ class Checker:
                 raise
             raise Refused(*fault) from None
 
-    def _parts(self, plan: Plan, stream: str, parsed: Plan) -> Parts | None:
-        """The query taken apart, if it is of that kind."""
+    def _over_rows(self, plan: Plan, stream: str, parsed: Plan) -> OverRows:
+        """The query taken apart, if it can run together with others."""
 
         def analyse(read: Plan) -> Plan:
             return self._catalyst.frame(read, self._session)._jdf.queryExecution().analyzed()
 
         try:
-            return take_apart(self._catalyst, plan, stream, parsed, analyse)
+            parts = take_apart(self._catalyst, plan, stream, parsed, analyse)
         except (PySparkException, Py4JError):  # what it reads is no query by itself
-            return None
+            return OverRows()
+        return OverRows() if parts is None else Composable(parts)
 
     def function(
         self, name: str, function: Function, reads: tuple[str, ...], place: str = ""
@@ -297,26 +301,31 @@ class Checker:
                 "let it depend on nothing but its parameters; make frames of static rows outside",
             ) from None
         kind: Kind = "function" if windowing is None else "window"
-        return CheckedQuery(
-            name, reads, frame.schema, kind, repeatable=repeatable, windowing=windowing
-        )
+        form = OverRows() if windowing is None else OverWindows(windowing)
+        return CheckedQuery(name, reads, frame.schema, kind, repeatable=repeatable, form=form)
 
-    def _aggregate(
+    def _over_windows(
         self, plan: Plan, reads: tuple[str, ...], windowing: Windowing
-    ) -> tuple[Aggregate | None, Panes | None]:
+    ) -> OverWindows:
         """The query as an aggregate over windows, and as one of panes, if it is such a one."""
+        alone = OverWindows(windowing)
         # A subquery over a static table is resolved for each job.
         if len(reads) > 1 or plan.subqueriesAll().size():
-            return None, None
-        aggregate = None
+            return alone
         try:
             aggregate = take_aggregate(self._catalyst, plan, reads[0], windowing)
-            if aggregate is None or not self._with_panes:
-                return aggregate, None
+            if aggregate is None:
+                return alone
+            alone = WindowAggregate(windowing, aggregate)
+            if not self._with_panes:
+                return alone
             row = self._frames[reads[0]].schema
-            return aggregate, panes_of(aggregate, self._catalyst, self._session, row)
+            panes = panes_of(aggregate, self._catalyst, self._session, row)
         except (PySparkException, Py4JError):  # not made of parts that stand alone: over rows
-            return aggregate, None
+            return alone
+        if panes is None:
+            return alone
+        return PanedAggregate(replace(windowing, pane_us=panes.width_us), aggregate, panes)
 
     def _anchored(self, place: str, plan: Plan, parsed: Plan, windowing: Windowing) -> Plan:
         """The query to run: a stream that is joined with itself by a band needs two names."""
