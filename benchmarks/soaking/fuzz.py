@@ -268,7 +268,7 @@ def work(folder: Path) -> None:
     from daybreak.spark.log.rundir import RunDirectory
     from daybreak.spark.log.segments import SegmentStore
     from daybreak.spark.sinks.delivery import recover
-    from daybreak.spark.sinks.sinks import make_sink
+    from daybreak.spark.sinks.make import make_sink
 
     with RunDirectory.open(folder / "run", "p") as rundir:
         log = CommitLog(rundir.state_db)

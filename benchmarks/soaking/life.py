@@ -19,9 +19,9 @@ from typing import Any
 STAGES = {
     "ingest": ("daybreak.spark.log.segments", "SegmentStore", "append"),
     "segment listed": ("daybreak.spark.log.commitlog", "CommitLog", "add_segment"),
-    "stage": ("daybreak.spark.sinks.sinks", "_Staging", "stage"),
+    "stage": ("daybreak.spark.sinks.sink", "Staging", "stage"),
     "commit": ("daybreak.spark.log.commitlog", "CommitLog", "commit"),
-    "deliver": ("daybreak.spark.sinks.sinks", "FileSink", "deliver"),
+    "deliver": ("daybreak.spark.sinks.files", "FileSink", "deliver"),
     "sync": ("daybreak.spark.log.commitlog", "CommitLog", "mark_delivered"),
     "remove segments": ("daybreak.spark.log.commitlog", "CommitLog", "forget_segments"),
     "recover": ("daybreak.spark.assembly", "", "recover"),

@@ -28,7 +28,8 @@ from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.delivery import recover, sync_delivered
-from daybreak.spark.sinks.sinks import Sink, make_sink
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Sink
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}

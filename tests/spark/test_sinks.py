@@ -25,16 +25,13 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.calls import CallbackSink, SinkTimeout
+from daybreak.spark.sinks.console import ConsoleSink
 from daybreak.spark.sinks.delivery import ResultMissing, bring, recover
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sinks.sinks import (
-    CallbackSink,
-    ConsoleSink,
-    MemorySink,
-    Sink,
-    SinkTimeout,
-    make_sink,
-)
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
 TABLE = pa.table({"station": ["a", None, ""], "t": pa.array([41, 38, None], pa.int32())})
@@ -337,7 +334,7 @@ def test_a_result_whose_staged_file_was_tidied_away_is_restored_from_the_log(
 def test_a_result_that_is_nowhere_to_be_found_is_recorded_as_lost(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     sinks = {"fire": make(tmp_path, "parquet"), "watch": make(tmp_path, "memory", "watch")}
     gone, kept = [commit(log, sinks[query]) for query in ("fire", "watch")], []
     kept.append(commit(log, sinks["fire"]))
@@ -380,7 +377,7 @@ def test_after_a_crash_of_the_machine_a_start_that_fails_leaves_recovery_to_the_
 def test_large_results_are_durable_files_and_not_in_the_log(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     sink = make(tmp_path, "parquet")
     file = commit(log, sink)
     assert file.content is None

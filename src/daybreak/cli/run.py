@@ -80,7 +80,7 @@ def check(
     """
     try:
         settings = settings_of_command(master, conf or (), packages or ())
-        prepared = _checked(pipeline, policy, settings, driver_host)
+        application = _checked(pipeline, policy, settings, driver_host)
     except ConfigError as error:
         if not as_json:
             raise
@@ -89,12 +89,12 @@ def check(
         print_json({"errors": [{part: getattr(e, part) for part in parts} for e in errors]})
         raise typer.Exit(2) from None
     if as_json:
-        print_json(_as_json(prepared))
+        print_json(_as_json(application))
         return
     rows = [("query", "class", "reads", "kind", "one job with", "columns", "sink")]
-    together = prepared.together()
-    for name, checked in prepared.checked.items():
-        spec = prepared.specs[name]
+    together = application.together()
+    for name, checked in application.checked.items():
+        spec = application.specs[name]
         sink = spec.sink.shown if spec.sink else "memory"
         columns = ", ".join(checked.schema.names)
         others = _some(together[name])
@@ -102,8 +102,8 @@ def check(
         rows.append((name, spec.cls, reads, _kind(checked), others, columns, sink))
     console().print(table(rows))
     console().print(
-        f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
-        f"policy {prepared.policy.name}, time zone {prepared.timezone}: "
+        f"{len(application.checked)} queries in {len(application.network.classes)} classes, "
+        f"policy {application.policy.name}, time zone {application.timezone}: "
         "valid; nothing was started"
     )
 
@@ -114,9 +114,11 @@ def _checked(
     """Spark starts once, whatever is wrong: a user sees all findings together."""
     findings = Findings()
     declared = Pipeline.read(pipeline, findings)
-    prepared = open_app(declared, policy, settings, driver_host, findings).check(policy, findings)
-    prepared.sinks(_run_dir(declared))
-    return prepared
+    application = open_app(declared, policy, settings, driver_host, findings).check(
+        policy, findings
+    )
+    application.sinks(_run_dir(declared))
+    return application
 
 
 def run(
@@ -306,20 +308,20 @@ def _kind(checked: CheckedQuery) -> str:
     return f"{checked.kind} of {checked.windows.over}{panes}"
 
 
-def _as_json(prepared: CheckedApplication) -> dict[str, object]:
-    together = prepared.together()
+def _as_json(application: CheckedApplication) -> dict[str, object]:
+    together = application.together()
     return {
-        "policy": prepared.policy.name,
-        "timezone": prepared.timezone,
+        "policy": application.policy.name,
+        "timezone": application.timezone,
         "queries": [
             {
                 "query": name,
-                "class": prepared.specs[name].cls,
+                "class": application.specs[name].cls,
                 "reads": list(checked.reads),
                 "kind": checked.kind,
                 "together": together[name],
                 "columns": checked.schema.names,
             }
-            for name, checked in prepared.checked.items()
+            for name, checked in application.checked.items()
         ],
     }

@@ -34,7 +34,8 @@ from daybreak.spark.ingest.stream_source import stream_schema
 from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
-from daybreak.spark.sinks.sinks import Callback, make_sink
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Callback
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.fingerprints import fingerprint, sql_fingerprint
@@ -275,10 +276,10 @@ class App:
         that were found before, in ``findings``, are among them.
         """
         found = Findings() if findings is None else findings
-        prepared = found.tried(lambda: self._prepared(policy, found), None)
+        application = found.tried(lambda: self._checked_application(policy, found), None)
         found.raise_any()
-        assert prepared is not None
-        return prepared
+        assert application is not None
+        return application
 
     def _session(self) -> SparkSession:
         """A clone of the session in the application's time zone."""
@@ -286,7 +287,9 @@ class App:
             check_timezone(self.timezone, "[app]")
         return with_timezone(self.spark, self.timezone, "[app]")
 
-    def _prepared(self, policy: str | BasePolicy | None, found: Findings) -> CheckedApplication:
+    def _checked_application(
+        self, policy: str | BasePolicy | None, found: Findings
+    ) -> CheckedApplication:
         chosen = found.tried(lambda: self._chosen_policy(policy), None)
         spark = found.tried(self._session, self.spark)
         schemas, times = self._read_streams(found)

@@ -17,7 +17,8 @@ from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies
 from daybreak.spark.event_time import Windowing
-from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery

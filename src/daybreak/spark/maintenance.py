@@ -26,7 +26,7 @@ from daybreak.spark.record import RunRecord
 from daybreak.spark.retention import Retention
 from daybreak.spark.sinks.delivery import bring, sweep
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.sink import Sink
 
 #: What was recorded goes to disk this often.
 PART_S = 10.0

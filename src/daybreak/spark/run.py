@@ -40,7 +40,7 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.sinks.delivery import sweep
-from daybreak.spark.sinks.sinks import MemorySink
+from daybreak.spark.sinks.memory import MemorySink
 
 #: Whether a parked query is a warning, and an error at the end of the ``with`` block.
 OnFailure = Literal["raise", "report"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import sync_files
 from daybreak.spark.log.rows import CommittedFile
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.sink import Sink
 
 #: Why rows are lost, as it is recorded.
 MISSING = "missing"

@@ -20,7 +20,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.delivery import sync_delivered
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.sink import Sink
 
 #: The disk, or the user's share of it.
 FULL = (errno.ENOSPC, errno.EDQUOT)
