@@ -38,10 +38,6 @@ class Catalog:
         read = {s for checked in application.checked.values() for s in checked.reads}
         return [n for n, spec in application.streams.items() if n in read and spec.format != VIEW]
 
-    def class_of(self, query: int, query_class: list[int]) -> str:
-        """The name of the class that a query is in now."""
-        return self.network.classes[query_class[query]].name
-
     def with_query(self, spec: QuerySpec, reads: tuple[str, ...]) -> Network:
         """The network with one more query; on Spark a query is one box."""
         box = Box(name=spec.name, inputs=reads, kind="filter")

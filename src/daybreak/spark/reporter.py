@@ -31,12 +31,17 @@ class Reporter:
         query: str | None = None,
         **fields: object,
     ) -> None:
-        network = self.catalog.network
-        index = None if query is None else network.query_index.get(query)
-        cls = None if index is None else network.classes[self.state.query_class[index]].name
-        about = {"query": query, "class": cls, **fields}
+        about = {"query": query, "class": self._class_of(query), **fields}
         self.log.say(event, message, level=level, fields=about)
         if event == "parked" and self.warns:
             text = f"query {query!r} is parked: {fields.get('error')}; see run.failures"
             with suppress(RuntimeWarning):  # where warnings are errors, the end of the run raises
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _class_of(self, query: str | None) -> str | None:
+        network, classes = self.catalog.network, self.state.query_class
+        index = None if query is None else network.query_index.get(query)
+        # The catalog may be a moment ahead of the engine's state.
+        if index is None or index >= len(classes):
+            return None
+        return network.classes[classes[index]].name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -73,8 +74,9 @@ class Run:
         self._raises = on_failure == "raise"
         self._report: RunReport | None = None
         options = Options(
-            workers, express, seed, reset, forget, rider_bound_s, limits, shedding, self._raises
-        )
+            workers=workers, express=express, seed=seed, reset=reset, forget=forget,
+            rider_bound_s=rider_bound_s, limits=limits, shedding=shedding, warns=self._raises,
+        )  # fmt: skip
         #: What it is made of, for tests and tools; not part of the interface.
         self.parts = assemble(application, run_dir, options)
 
@@ -199,7 +201,7 @@ class Run:
 
     def announce(self, event: str, message: str, **fields: object) -> None:
         """Adds an event to the event log."""
-        self.parts.say(event, message, **fields)  # type: ignore[arg-type]
+        self.parts.say(event, message, level=logging.INFO, query=None, **fields)
 
     def handle(self, command: str, values: Mapping[str, Any]) -> Any:
         """Answers a command as the control socket does."""

@@ -232,11 +232,9 @@ class Controller:
     def _is_known(self, name: str) -> bool:
         index = self._catalog.network.query_index.get(name)
         # The catalog may be a moment ahead of the engine.
-        return (
-            index is not None
-            and index < len(self._state.query_class)
-            and (self._status(index) != "dropped")
-        )
+        if index is None or index >= len(self._driver.engine.queries.status):
+            return False
+        return self._status(index) != "dropped"
 
     def _status(self, box: int) -> str:
         return self._driver.engine.queries.status[box].state

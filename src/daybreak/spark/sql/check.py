@@ -2,22 +2,17 @@
 
 A query is analysed over empty frames in a clone of the session, so no job starts and nothing is
 registered where the user works. SQL and functions on DataFrames face the same rules. Which
-operators are allowed, and why, is in ``allowlist``; here are the expressions: each must give the
-same value for the same row, whenever and wherever it is computed. Spark knows that of most
-(``deterministic``). Three kinds it folds to a constant when a job is planned, so it calls them
-deterministic, but another job gets another constant: the clock and the session (``CURRENT_LIKE``
-in Spark's words), texts such as 'now' that are cast to a time, and ``aes_encrypt`` with its random
-vector.
+operators are allowed, and why, is in ``allowlist``; which expressions, in ``determinism``.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import (
@@ -27,8 +22,7 @@ from pyspark.errors import (
     PySparkException,
 )
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
+from pyspark.sql.types import StructType
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
@@ -36,8 +30,10 @@ from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
-from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
+from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, nodes
+from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import Parts, quoted, take_apart
+from daybreak.spark.sql.determinism import Determinism, moving
 from daybreak.spark.sql.forms import (
     Composable,
     Form,
@@ -48,7 +44,8 @@ from daybreak.spark.sql.forms import (
 )
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
-from daybreak.spark.sql.plan_nodes import Node, parse_plan
+from daybreak.spark.sql.messages import first_line, position_in
+from daybreak.spark.sql.plan_nodes import parse_plan
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.sql.windows.check import windowing_of
@@ -60,10 +57,6 @@ from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, withou
 #: "window": aggregates, joins and set operations over windows of event time.
 #: "function": a Python function on DataFrames whose rows stand alone.
 Kind = Literal["filter", "stateless", "window", "function"]
-
-_RULES = "org.apache.spark.sql.catalyst.optimizer"
-_SAME_ROW = "the same row would give another result in another job"
-_POSITION = re.compile(r"line (\d+),? pos (\d+)")
 
 
 @dataclass(frozen=True)
@@ -137,9 +130,7 @@ class Checker:
         # newSession() would lose the temporary views and functions; a clone has its own copies.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._catalyst = Catalyst(self._session)
-        self._replace_expressions = self._catalyst.scala_object(f"{_RULES}.ReplaceExpressions")
-        self._special_values = self._catalyst.scala_object(f"{_RULES}.SpecialDatetimeValues")
-        self._current_like = self._catalyst.pattern("CURRENT_LIKE")
+        self._determinism = Determinism(self._catalyst)
         self._frames: dict[str, DataFrame] = {}
         for name, schema in streams.items():
             self._add_frame(name, schema)
@@ -173,7 +164,7 @@ class Checker:
             plan, shape, windowing = self._allowed(frame)
             literal = moving_literal(self._session, text)
             if literal:
-                raise _moving(literal)
+                raise moving(literal)
         reads = tuple(sorted(shape.reads))
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
@@ -217,8 +208,8 @@ class Checker:
         shape = shape_of(trees[0], trees[1:], self._streams, self._times)
         if not shape.reads:
             raise Refused("reads no stream", suggestion("", self._streams.values()))
-        self._check_expressions([plan, *inner], trees)
-        _check_columns(frame.schema)
+        self._determinism.check([plan, *inner], trees)
+        check_columns(frame.schema)
         return plan, shape, windowing_of(shape, frame.schema.names, self._times)
 
     @contextmanager
@@ -355,7 +346,7 @@ class Checker:
         except ParseException as error:
             command = re.match(r"\s*(\w+)", text)
             word = command[1].upper() if command else ""
-            if _position(str(error)) == (1, 1) and word not in ("SELECT", "WITH", "FROM", ""):
+            if position_in(str(error)) == (1, 1) and word not in ("SELECT", "WITH", "FROM", ""):
                 raise Refused(
                     f"does not begin as a query but with {word!r}", "write a SELECT"
                 ) from error
@@ -368,23 +359,9 @@ class Checker:
             )
         return plain
 
-    def _check_expressions(self, plans: list[Plan], trees: list[Node]) -> None:
-        for plan in reversed(plans):  # innermost first: it names the culprit
-            if not plan.deterministic():
-                name = _first(plan, lambda e: not e.deterministic()) or "an expression"
-                raise _moving(name)
-            if plan.containsPattern(self._current_like):
-                name = _first(plan, lambda e: e.containsPattern(self._current_like)) or "the clock"
-                raise _moving(name)
-            replaced = self._replace_expressions.apply(plan)
-            if not replaced.fastEquals(self._special_values.apply(replaced)):
-                raise _moving("a text such as 'now' or 'today' cast to a time")
-        if any("AesEncrypt" in node.expressions() for tree in trees for node in tree.walk()):
-            raise _moving("aes_encrypt()")
-
     def _explained(self, place: str, error: PySparkException) -> ConfigError:
-        message = _one_line(str(error))
-        at = _position(str(error))
+        message = first_line(str(error))
+        at = position_in(str(error))
         where = f"line {at[0]}, column {at[1]}: " if at else ""
         if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
             named = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
@@ -425,38 +402,6 @@ def _empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
     return DataFrame(java.createDataFrame(rows, java.parseDataType(schema.json())), session)
 
 
-def _moving(name: str) -> Refused:
-    return Refused(
-        f"uses {name}, and {_SAME_ROW}",
-        "use columns of the row, such as its event time or a key of its own",
-    )
-
-
-def _check_columns(schema: StructType) -> None:
-    seen: set[str] = set()
-    for name in schema.names:
-        if name.lower() in seen:
-            raise Refused(f"has two columns {name!r}", "name them apart with AS")
-        seen.add(name.lower())
-    if not seen:
-        raise Refused("has no columns", "select at least one")
-    for column in schema.fields:
-        kinds = _kinds(column.dataType)
-        if NullType in kinds:
-            raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
-        if VariantType in kinds:  # Arrow has it as a struct that no reader knows as a variant
-            raise Refused(
-                f"has a column no sink can hold ({column.name!r} is a variant)",
-                "take values out of it with variant_get, or write it with to_json",
-            )
-    try:
-        to_arrow_schema(schema, timezone="UTC")
-    except PySparkException as error:
-        raise Refused(
-            f"has a column no sink can hold ({_one_line(str(error))})", "cast it to a text"
-        ) from error
-
-
 def _refuse_surrogates(sql: str, place: str) -> None:
     try:
         sql.encode()
@@ -464,40 +409,6 @@ def _refuse_surrogates(sql: str, place: str) -> None:
         raise ConfigError(
             place, f"character {error.start + 1} of its SQL is half of one", "correct it"
         ) from None
-
-
-def _kinds(kind: DataType) -> set[type[DataType]]:
-    """The classes of a type and of all types in it."""
-    match kind:
-        case StructType():
-            inner = [field.dataType for field in kind.fields]
-        case ArrayType():
-            inner = [kind.elementType]
-        case MapType():
-            inner = [kind.keyType, kind.valueType]
-        case _:
-            inner = []
-    return {type(kind)}.union(*(_kinds(one) for one in inner))
-
-
-def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:
-    """The name of an innermost expression that matches, in this plan or below."""
-    for expression in listed(plan.expressions()):
-        if matches(expression):
-            return _innermost(expression, matches)
-    for child in listed(plan.children()):
-        found = _first(child, matches)
-        if found:
-            return found
-    return None
-
-
-def _innermost(expression: Any, matches: Callable[[Any], bool]) -> str:
-    for child in listed(expression.children()):
-        if matches(child):
-            return _innermost(child, matches)
-    name = expression.name() if kind(expression) == "PythonUDF" else expression.prettyName()
-    return f"{name}()"
 
 
 def _is_self_band(windowing: Windowing) -> bool:
@@ -510,16 +421,3 @@ def _views_in(plan: Plan) -> set[str]:
     trees = [plan, *listed(plan.subqueriesAll())]
     found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
     return {view.desc().identifier().table().lower() for view in found}
-
-
-def _position(text: str) -> tuple[int, int] | None:
-    """Line and column from 1, as editors count."""
-    match = _POSITION.search(text)
-    return (int(match[1]), int(match[2]) + 1) if match else None
-
-
-def _one_line(text: str) -> str:
-    """Spark's message without its error class, SQLSTATE, position and plan."""
-    first = text.strip().split("\n")[0]
-    first = re.sub(r"^\[[A-Z0-9_.]+\] ", "", first)
-    return re.split(r"\s*SQLSTATE:", first)[0].rstrip(" .;")
