@@ -239,7 +239,7 @@ class Snapshot:
     points: tuple[Point, ...]
     jobs: tuple[JobRow, ...]
     changes: tuple[ChangeRow, ...]
-    #: What housekeeping could not do lately, by its name.
+    #: What maintenance could not do lately, by the name of the task.
     troubles: Mapping[str, str]
     #: What queries have not read yet, and how much that may be; None where it is not recorded.
     log_bytes: int = 0
