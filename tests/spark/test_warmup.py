@@ -57,13 +57,13 @@ def test_plans_are_prepared_at_the_start_and_at_registration(
         app.query(name, sql=sql, cls="high")
     app.query("odd", sql="SELECT n FROM a WHERE v % 2 = 1", cls="low")
     with app.run("stride", run_dir=tmp_path / "run") as run:
-        until(lambda: run.warmup.done == run.warmup.asked == 5)  # two for panes
+        until(lambda: run.parts.warmup.done == run.parts.warmup.asked == 5)  # two for panes
         run.register("even", "SELECT n FROM a WHERE v % 2 = 0", cls="low", force=True)
-        until(lambda: run.warmup.done == run.warmup.asked == 6)
+        until(lambda: run.parts.warmup.done == run.parts.warmup.asked == 6)
         before = {key: list(threads) for key, threads in planned_by.items()}
         feed(run, Log.random(3).segments())
         run.drain(flush=True)
-        told = call(run.rundir.root, "queries", {})["plans"]
+        told = call(tmp_path / "run", "queries", {})["plans"]
     assert not run.failures
     assert planned_by == before, "no job had to wait for a plan"
     assert {name for threads in planned_by.values() for name in threads} == {"warm-up"}
