@@ -12,8 +12,9 @@ two streams by window and a merge of panes take at most an eighth of the ordinar
 command exits with 1 if one does not. ``--quick`` takes less than 5 minutes.
 
 ``--crossover`` goes on to longer trains until ordinary jobs are faster, with two workers that run
-jobs at the same time: time is per job, of both together. ``--soak`` runs window queries through prepared plans for so many seconds, and exits with 1 if the live heap, the execution
-memory or the number of accumulators grows.
+jobs at the same time: time is per job, of both together. ``--soak`` runs window queries through
+prepared plans for so many seconds, and exits with 1 if the live heap, the execution memory or the
+number of accumulators grows.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import pytest
 from tests.spark.windows.logs import Log, bag, declare, feed
 
 from daybreak.report.run import job_lines
-from daybreak.runtime.control import call
 from daybreak.spark.jobs.prepared.planner import Planner, Recipe
 from daybreak.spark.jobs.prepared.plans import SWITCH
 
@@ -63,12 +62,14 @@ def test_plans_are_prepared_at_the_start_and_at_registration(
         before = {key: list(threads) for key, threads in planned_by.items()}
         feed(run, Log.random(3).segments())
         run.drain(flush=True)
-        told = call(tmp_path / "run", "queries", {})["plans"]
+        told = run.snapshot().prepared
     assert not run.failures
     assert planned_by == before, "no job had to wait for a plan"
     assert {name for threads in planned_by.values() for name in threads} == {"warm-up"}
-    assert told == {"wanted": 6, "prepared": 6, "missing": None, "ordinary_because": {}}
     manifest = run.report().manifest
+    assert told == {
+        "wanted": 6, "ready": 6, "missing": None, "ordinary_because": {}, "jobs": manifest["jobs"],
+    }  # fmt: skip
     assert manifest["jobs"].keys() == {"prepared"}
     assert manifest["ordinary_because"] == {}
     lines = (tmp_path / "run/events.jsonl").read_text().splitlines()

@@ -158,6 +158,11 @@ class Plans:
         with self._guard:
             self._entries.pop(key, None)
 
+    def why(self) -> dict[str, int]:
+        """Why trains took ordinary jobs so far, and how often."""
+        with self._guard:
+            return dict(self.reasons)
+
     def count(self, reason: str) -> None:
         with self._guard:
             self.reasons[reason] += 1
