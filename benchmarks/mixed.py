@@ -85,7 +85,7 @@ def capacity_of(
 ) -> float:
     from benchmarks.loads.capacity import capacity_per_s, keeps_up
 
-    seconds, tried = (20.0 if args.quick else 60.0), 0
+    seconds, tried = (30.0 if args.quick else 60.0), 0
 
     def keeps(rate_per_s: float) -> bool:
         nonlocal tried

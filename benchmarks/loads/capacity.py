@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 from benchmarks.loads.workload import application
 from pyspark.sql import SparkSession
 
 from daybreak.policies.base import BasePolicy, Decision, Plan, Step, Wait
-from daybreak.runtime.report import RunReport
-from daybreak.simulation.recorded import Record
 
 #: A cell is started when its oldest tuple has waited for so long.
 GATHER_NS = 5_000_000_000
-#: The backlog may grow by this share of the rate.
+#: Some job of the last quarter of a run begins at most this much later than it could have ...
 STEADY = 0.01
+#: ... and none begins when its oldest tuple has waited for so many times as long.
+STUCK = 3.0
 
 
 class Gathering(BasePolicy):
@@ -24,6 +24,11 @@ class Gathering(BasePolicy):
 
     name = "gathering"
     sizes_trains = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Of every job: when it began, and how long its oldest tuple had waited by then.
+        self.started: list[tuple[int, int]] = []
 
     def decide(self, now_ns: int, worker: int) -> Decision:
         view = self.view
@@ -38,29 +43,37 @@ class Gathering(BasePolicy):
         head_ns, query = min(heads)
         if now_ns < head_ns + GATHER_NS:
             return Wait(head_ns + GATHER_NS)
+        self.started.append((now_ns, now_ns - head_ns))
         return Plan((Step(query),))
 
 
-def growth(report: RunReport) -> float:
-    """By which share of what arrives the backlog grew in the second half of a run.
+def steady(started: Sequence[tuple[int, int]], began_ns: int, end_ns: int) -> bool:
+    """Whether the workers keep up with what arrives.
 
-    The slope of a line through the samples: what gathers makes them a sawtooth.
+    A worker that keeps up has time to wait, so some jobs begin as soon as their tuples have
+    gathered. If all begin late, there is a backlog: it grows unless they begin less late than a
+    quarter of the run before (the first jobs are compiled, and what gathers meanwhile has to be
+    worked off). The slope of the backlog itself says the same only over many cycles: what gathers
+    and is then worked off makes it a sawtooth.
     """
-    at_s = report.backlog.at_ns / 1e9
-    late = at_s >= at_s[-1] / 2
-    waiting = report.backlog.pending[late].sum(axis=1)
-    slope = float(np.polyfit(at_s[late], waiting, 1)[0])
-    arrived = float(report.outputs.tuples.sum() + waiting[-1]) / at_s[-1]
-    return slope / arrived if arrived else 0.0
+    quarter_ns = (end_ns - began_ns) // 4
+    last = [age for at, age in started if at >= end_ns - quarter_ns]
+    before = [age for at, age in started if 0 < end_ns - quarter_ns - at <= quarter_ns]
+    if not last:
+        return False
+    soon = min(last) <= (1 + STEADY) * GATHER_NS and max(last) <= STUCK * GATHER_NS
+    return soon or (bool(before) and min(last) < min(before) and max(last) < max(before))
 
 
 def keeps_up(
     spark: SparkSession, workload: str, rate_per_s: float, run_dir: Path, seconds: float
 ) -> bool:
-    app = application(spark, workload, rate_per_s)
-    with app.run(Gathering(), run_dir=run_dir, on_failure="report") as run:
+    app, policy = application(spark, workload, rate_per_s), Gathering()
+    with app.run(policy, run_dir=run_dir, on_failure="report") as run:
+        began_ns = time.time_ns()
         run.wait(seconds)
-    return growth(Record.load(run_dir).report) <= STEADY
+        end_ns = time.time_ns()
+    return steady(policy.started, began_ns, end_ns)
 
 
 def capacity_per_s(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks.loads.capacity import GATHER_NS, Gathering, capacity_per_s
+from benchmarks.loads.capacity import GATHER_NS, Gathering, capacity_per_s, steady
 from benchmarks.loads.judging import judge
 from benchmarks.loads.scoring import Outcome
 
@@ -40,8 +40,21 @@ def test_cells_gather_for_five_seconds_and_run_whole() -> None:
     state.pending[:], state.head_ns[:] = [3, 4], [20, 10]
     assert policy.decide(30, 0) == Wait(10 + GATHER_NS)
     assert policy.decide(GATHER_NS + 15, 0) == Plan((Step(1),))
+    assert policy.started == [(GATHER_NS + 15, GATHER_NS + 5)]
     state.running[1] = True
     assert policy.decide(GATHER_NS + 15, 0) == Wait(20 + GATHER_NS)
+
+
+def test_a_worker_that_never_waits_does_not_keep_up() -> None:
+    s = 1_000_000_000
+    early = (10 * s, 9 * s)  # compiled
+    assert steady([early, (36 * s, GATHER_NS), (38 * s, 8 * s)], 0, 40 * s)
+    assert not steady([early, (36 * s, 6 * s), (38 * s, 8 * s)], 0, 40 * s), "all of them late"
+    assert not steady([early, (36 * s, GATHER_NS), (38 * s, 16 * s)], 0, 40 * s), "one grows"
+    assert not steady([early], 0, 40 * s), "nothing ran at the end"
+    late = [(22 * s, 9 * s), (28 * s, 10 * s)]
+    assert steady([*late, (36 * s, 7 * s), (38 * s, 8 * s)], 0, 40 * s), "it catches up"
+    assert not steady([*late, (36 * s, 9 * s), (38 * s, 10 * s)], 0, 40 * s), "it does not"
 
 
 def test_criteria_hold_or_fail_by_their_rules() -> None:

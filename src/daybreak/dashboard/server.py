@@ -43,7 +43,8 @@ ASSETS: Mapping[str, str] = {
     "icon.svg": "image/svg+xml",
     **dict.fromkeys(
         ("main.js", "model.js", "format.js", "dom.js", "chart.js", "classes.js", "queries.js",
-         "network.js", "schedule.js", "whatif.js", "changes.js", "actions.js", "offsets.js"),
+         "network.js", "schedule.js", "whatif.js", "changes.js", "actions.js", "offsets.js",
+         "plan.js"),
         "text/javascript; charset=utf-8",
     ),
 }  # fmt: skip

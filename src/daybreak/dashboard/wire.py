@@ -105,8 +105,9 @@ class Picture:
 
 
 def _head(snapshot: Json) -> dict[str, Any]:
-    # A run of an earlier version, which is still under way, tells no offsets.
-    return {**{key: snapshot[key] for key in _HEAD}, "offsets": snapshot.get("offsets", ())}
+    # A run of an earlier version, which is still under way, has neither offsets nor a plan.
+    later = {"offsets": snapshot.get("offsets", ()), "plan": snapshot.get("plan")}
+    return {**{key: snapshot[key] for key in _HEAD}, **later}
 
 
 def _edges(snapshot: Json) -> list[Any]:

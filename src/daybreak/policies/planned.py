@@ -11,16 +11,17 @@ They run when nothing else wants to, in trains that end before another cell must
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
-from daybreak.policies.parts.cell_planner import CellPlan, CellPlanner
+from daybreak.policies.parts.cell_planner import CellPlanner
 from daybreak.policies.parts.period_choice import LONGEST
-from daybreak.policies.parts.period_tables import MOST_WORK, Flow
+from daybreak.policies.parts.period_tables import Flow
+from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
 from daybreak.policies.ready import ReadyQueries
 from daybreak.policies.trains import TrainParams, oldest_ns
 
@@ -39,6 +40,8 @@ SAFELY = 0.9
 LONGER = 1.3
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
+#: How often the bound is computed, for those who watch.
+BOUND_NS = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,7 @@ class Planned(BasePolicy):
     sizes_trains = True
     Params: ClassVar[type[Any]] = PlannedParams
     params: PlannedParams
+    _status: PlanStatus | None = None
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
@@ -108,6 +112,8 @@ class Planned(BasePolicy):
         self._cell_of: dict[int, int] = {}
         #: Cells that are left out until the next plan, because others are late.
         self._suspended: set[int] = set()
+        self._bound: float | None = None
+        self._bound_ns = 0
 
     # Events
 
@@ -244,6 +250,7 @@ class Planned(BasePolicy):
         self._planned_ns = now_ns
         self._stale = False
         self._replan_ns = now_ns + round(self.params.replan_s * NS_PER_S)
+        self._publish(now_ns)
 
     def _calm(self) -> list[int]:
         """By cell: how long it takes until a worthier one that holds nothing yet must begin."""
@@ -352,44 +359,24 @@ class Planned(BasePolicy):
     # What it reports
 
     def told(self, start_ns: int = 0) -> Mapping[str, Any]:
-        said = super().told(start_ns)
-        if getattr(self, "planner", None) is None or self.planner.plan is None:
-            return said
-        return {**said, "plan": self._shown(self.planner.plan, start_ns)}
+        status = self._status
+        plan = {} if status is None else {"plan": status.document(start_ns)}
+        return {**super().told(start_ns), **plan}
 
-    def _shown(self, plan: CellPlan, start_ns: int) -> Mapping[str, Any]:
-        return {
-            "utility": plan.utility,
-            "bound": self.planner.bound(),
-            "changes": self.planner.changes,
-            "cells": [self._shown_cell(plan, c, start_ns) for c in range(len(plan.cells))],
-        }
+    def _publish(self, now_ns: int) -> None:
+        """Other threads read the status, never the plan that is being followed."""
+        if now_ns >= self._bound_ns:
+            self._bound, self._bound_ns = self.planner.bound(), now_ns + BOUND_NS
+        names = [query.name for query in self.view.network.queries]
+        cells = cell_statuses(
+            self._plan, self._period_ns, self._suspended, names, self.view.workers, self._head_ns
+        )
+        self._status = PlanStatus(self._plan.utility, self._bound, self.planner.changes, cells)
 
-    def _shown_cell(self, plan: CellPlan, c: int, start_ns: int) -> Mapping[str, Any]:
-        view, cell, period_ns = self.view, plan.cells[c], self._period_ns[c]
-        waiting = [q for q in cell.queries if any(view.pending[b] for b in self.units.units[q])]
-        due_s = None
-        if waiting and period_ns is not None:
-            head_ns = min(oldest_ns(view, self.units.units[q]) for q in waiting)
-            due_s = (head_ns + period_ns - start_ns) / NS_PER_S
-        return {
-            "queries": [view.network.queries[q].name for q in cell.queries],
-            "period_s": None if period_ns is None else float(plan.periods.period_s[c]),
-            "share": float(plan.periods.load[c]) / view.workers,
-            "due_s": due_s,
-            "dropped": self._why_dropped(plan, c),
-        }
-
-    def _why_dropped(self, plan: CellPlan, c: int) -> str | None:
-        """Why a cell is served from spare time alone; None if it is served by plan."""
-        if self._period_ns[c] is not None:
-            late = "left out until the next plan: others are late"
-            return late if c in self._suspended else None
-        if plan.flows[c].work >= MOST_WORK:
-            return "more arrives than its jobs, one at a time, can work off"
-        if c in plan.returning:
-            return "works off its backlog from spare time, then it is served again"
-        return "others yield more for the time that it takes"
+    def _head_ns(self, queries: Sequence[int]) -> int | None:
+        view, units = self.view, self.units.units
+        waiting = [q for q in queries if any(view.pending[b] for b in units[q])]
+        return min((oldest_ns(view, units[q]) for q in waiting), default=None)
 
 
 def _deadline_ns(flow: Flow) -> float:

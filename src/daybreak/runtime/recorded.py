@@ -73,6 +73,7 @@ def snapshot_of_record(folder: Path) -> Snapshot:
         jobs=_jobs(report, record),
         changes=tuple(ChangeRow.of(i, c) for i, c in enumerate(about.get("changes", ()))),
         troubles={},
+        plan=about.get("plan"),
     )
 
 

@@ -245,6 +245,8 @@ class Snapshot:
     log_max_bytes: int | None = None
     #: Of the streams that are read from Kafka.
     offsets: tuple[OffsetRow, ...] = ()
+    #: Of a policy that plans: see docs/planned.md.
+    plan: Mapping[str, Any] | None = None
 
     @property
     def last(self) -> Point | None:
@@ -279,6 +281,7 @@ class Snapshot:
             "log_bytes": self.log_bytes,
             "log_max_bytes": self.log_max_bytes,
             "offsets": [o._asdict() for o in self.offsets],
+            "plan": self.plan,
         }
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import { classIndex, link, nameOf, nowS, run } from "./model.js";
 import { LineChart, classColour, palette, surface, timeLabel, timeTicks } from "./chart.js";
+import * as plan from "./plan.js";
 import { h, text, tip, untip } from "./dom.js";
 import { count, duration, percent } from "./format.js";
 
@@ -27,6 +28,7 @@ function build(section) {
     h("div", { class: "bar-line" }, hint, h("span", { class: "grow" }), range),
     h("article", { class: "card" }, strip),
     h("article", { class: "card" }, h("h2", { title: "Workers: share of their time in jobs. Scheduler: share of all threads' time" }, "Workers and scheduler, share of time", h("span", { class: "grow" }), shareNow), canvas),
+    plan.build(),
     h("article", { class: "card table-card" }, h("h2", {}, "Last jobs"), h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, ...["When", "Asked", "Along", "Tuples", "Rows", "Took", "Worker"].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : null }, t)))), body)));
 }
@@ -142,6 +144,7 @@ export function show(section) {
   ]);
   const last = run.points.at(-1);
   text(shareNow, last ? `workers ${percent(last.busy_share)} · scheduler ${percent(last.scheduler_share, 1)}` : "");
+  plan.show();
   if (body.matches(":hover")) return;
   body.replaceChildren(...run.jobs.slice(-15).reverse().map((j) => h("tr", { class: j.failed ? "failed" : null },
     h("td", {}, timeLabel(j.end_s)), h("td", {}, nameOf(j.queries[0])),
