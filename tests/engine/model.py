@@ -94,12 +94,12 @@ class Whims(BasePolicy):
         self._planned.remove(plan)
         assert not any(self.view.running[step.box] for step in plan.steps)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
         assert self.view.running[box]
         assert box not in self._gone, "withdrawn twice"
         self._gone.add(box)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
         assert not self.view.running[box]
         self._gone.remove(box)
 

@@ -103,18 +103,18 @@ class Listed(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self._list: deque[int] = deque()
-        self._boarded: set[int] = set()
+        self._withdrawn: set[int] = set()
         self.overtaken = 0
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self._list.append(box)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self._boarded.add(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self._withdrawn.add(box)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        self._boarded.remove(box)  # it is told of no ride that it did not see begin
-        super().on_ride(box, cost_ns, now_ns)
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self._withdrawn.remove(box)  # it is told of no ride that it did not see begin
+        super().on_returned(box, cost_ns, now_ns)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         [step] = plan.steps
@@ -125,7 +125,7 @@ class Listed(BasePolicy):
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         while self._list:
             box = self._list.popleft()
-            if box in self._boarded or not self.view.running[box]:  # else it hears of its end
+            if box in self._withdrawn or not self.view.running[box]:  # else it hears of its end
                 return Plan((Step(box),))
         return None
 

@@ -148,7 +148,7 @@ def test_queries_at_the_same_place_run_as_one_job() -> None:
     assert sum(account.shares) == 10 * MS
     assert isinstance(bench.policy, First)
     told = [h[0] for h in bench.policy.heard]
-    assert told == ["arrival", "arrival", "boarding", "completion", "ride"]
+    assert told == ["arrival", "arrival", "withdrawn", "completion", "returned"]
 
 
 def test_a_query_at_another_place_does_not_run_along() -> None:
@@ -193,7 +193,7 @@ def test_an_express_worker_takes_the_highest_class_alone() -> None:
     assert job_in(out).worker == 1, "the other worker is the policy's, and busy"
     assert isinstance(bench.policy, First)
     assert [h for h in bench.policy.heard if h[1] == 1][1:] == [
-        ("boarding", 1), ("arrival", 1, 2), ("ride", 1), ("boarding", 1),
+        ("withdrawn", 1), ("arrival", 1, 2), ("returned", 1), ("withdrawn", 1),
     ]  # fmt: skip
 
 

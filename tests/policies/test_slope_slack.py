@@ -11,9 +11,9 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.bucketing import Bucketing, Grid
-from daybreak.policies.clearing import LogGrid
+from daybreak.policies.bucketing_clearing import LogGrid
+from daybreak.policies.parts.urgency import Outlook
 from daybreak.policies.registry import make_policy_with
-from daybreak.policies.urgency import Outlook
 
 US = 1000
 
@@ -135,7 +135,7 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
 @given(situations())
 @settings(max_examples=60, deadline=None)
 def test_buckets_kept_current_are_those_assigned_anew(view: SystemState) -> None:
-    """As time goes by, the agenda moves every box that waiting takes into another bucket."""
+    """As time goes by, the timer queue moves every box that waiting takes into another bucket."""
     policy = make_policy_with("bucketing", schedule_size=1, partitions=7)
     assert isinstance(policy, Bucketing)
     work = Work()

@@ -220,11 +220,11 @@ class _Forwarding(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.inner.on_completion(plan, worker, cost_ns, now_ns)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.inner.on_boarding(box, now_ns)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.inner.on_withdrawn(box, now_ns)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        self.inner.on_ride(box, cost_ns, now_ns)
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self.inner.on_returned(box, cost_ns, now_ns)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self.inner.on_change(change, now_ns)

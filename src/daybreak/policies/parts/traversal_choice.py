@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from daybreak.policies.traversals import Foreseen
+from daybreak.policies.parts.traversals import Foreseen
 
 #: What is left of a look's evidence by the next one.
 FADING = 0.995

@@ -1,8 +1,7 @@
-"""PCT and PCT_S: a thread per class (class-based-thesis 6.2.1).
+"""PCT: a thread per class (class-based-thesis 6.2.1).
 
 A thread runs the queries of its class in turn. Threads that outnumber the cores take turns on
-them; cores that outnumber the threads stay idle. PCT_S splits the most important classes into
-two threads each, by number of queries, as far as there are cores to spare.
+them; cores that outnumber the threads stay idle.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.candidates import Candidates, Turns
+from daybreak.policies.parts.candidates import Candidates, Turns
 
 
 class ThreadPerClass(BasePolicy):
@@ -62,11 +61,3 @@ class ThreadPerClass(BasePolicy):
                 self.work.invocations += 1
                 return self.candidates.plans[unit]
         return None
-
-
-class SplitThreads(ThreadPerClass):
-    """PCT_S."""
-
-    name = "pct-s"
-    summary = "as pct, with the most important classes split in two where cores are spare"
-    splits = True

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyPaths, ReadyQueries, ReadySuperboxes
+from daybreak.policies.parts.ready import ReadyBoxes, ReadyPaths, ReadyQueries, ReadySuperboxes
 
 Level = Literal["box", "query", "path"]
 
@@ -91,8 +91,8 @@ class ListPolicy(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.units.boarded(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.units.withdrawn(box)
 
     def on_query_added(self, query: int, now_ns: int) -> None:
         self.units.added(query)

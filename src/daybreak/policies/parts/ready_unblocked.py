@@ -8,10 +8,10 @@ is left alone until something new arrives at it, or until nothing else is ready.
 from __future__ import annotations
 
 from daybreak.policies.base import Plan, View
-from daybreak.policies.ready import ReadyBoxes
+from daybreak.policies.parts.ready import ReadyBoxes
 
 
-class ReadyOrStuck(ReadyBoxes):
+class ReadyUnblocked(ReadyBoxes):
     """As ``ReadyBoxes``; a box that took nothing when it was called is not ready."""
 
     def __init__(self, view: View) -> None:
@@ -36,8 +36,8 @@ class ReadyOrStuck(ReadyBoxes):
                 self.ready.discard(box)
                 self._stuck.add(box)
 
-    def boarded(self, box: int) -> None:
-        super().boarded(box)
+    def withdrawn(self, box: int) -> None:
+        super().withdrawn(box)
         self._stuck.discard(box)
 
     def removed(self, query: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from daybreak.model.network import Network
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import View
-from daybreak.policies.superboxes import Superbox
+from daybreak.policies.parts.superboxes import Superbox
 
 Priority = tuple[float, float]
 NO_HURRY: Priority = (0.0, -math.inf)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daybreak.policies.ruler import LARGEST, ruler, slots_of
+from daybreak.policies.parts.ruler import LARGEST, ruler, slots_of
 
 #: Closer to a whole number than this is whole: it is rounding.
 WHOLE = 1e-9

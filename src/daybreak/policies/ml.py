@@ -1,22 +1,21 @@
-"""ML and MOL: lotteries among queries or boxes on many cores (class-based-thesis 6.2.1).
+"""ML: a lottery among queries on many cores (class-based-thesis 6.2.1).
 
 A query's tickets are its priority as MBD works it out, the class's priority times its part of
-the class's cost per tuple; a box's tickets are its own part of that. Every scheduling point is
-a draw; there is no bound on how long a loser waits.
+the class's cost per tuple; under MOL, a box's tickets are its own part of that. Every scheduling
+point is a draw; there is no bound on how long a loser waits.
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
 
-from daybreak.policies.base import Change, Granularity, Plan, View, Work
-from daybreak.policies.candidates import Candidates, ChoosesQueries
-from daybreak.policies.shares import box_shares, query_shares
-from daybreak.policies.tickets import Tickets
+from daybreak.policies.base import Change, Plan, View, Work
+from daybreak.policies.parts.candidates import ChoosesQueries
+from daybreak.policies.parts.priority_shares import query_shares
+from daybreak.policies.parts.tickets import Tickets
 
 
-class QueriesDrawn(ChoosesQueries):
+class MulticoreLottery(ChoosesQueries):
     """ML."""
 
     name = "ml"
@@ -54,18 +53,3 @@ class QueriesDrawn(ChoosesQueries):
         self.work.invocations += 1
         self.work.compared += len(candidates).bit_length()
         return candidates.plans[unit]
-
-
-class BoxesDrawn(QueriesDrawn):
-    """MOL."""
-
-    name = "mol"
-    summary = "boxes drawn by lot, with tickets by class priority and cost"
-    granularity: ClassVar[Granularity] = "box"
-
-    def make_candidates(self) -> Candidates:
-        return Candidates.boxes(self.view)
-
-    def shares(self) -> list[float]:
-        found = box_shares(self.view)
-        return [found[plan.steps[0].box] for plan in self.candidates.plans]

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.inversion import Module, victims
-from daybreak.policies.responses import ClassResponses
+from daybreak.policies.parts.class_responses import ClassResponses
+from daybreak.policies.parts.inversion import Module, victims
 
 Frequencies = tuple[float, ...]
 

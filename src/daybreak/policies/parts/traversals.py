@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from daybreak.policies.base import View
-from daybreak.policies.superboxes import Superbox
+from daybreak.policies.parts.superboxes import Superbox
 
 
 def output_cost_ns(view: View, superbox: Superbox, box: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from daybreak.policies.base import View
-from daybreak.policies.tables import put
+from daybreak.policies.parts.growing_tables import put
 
 #: Statistics are read again after so many input tuples (section 2.1).
 CYCLE_TUPLES = 200

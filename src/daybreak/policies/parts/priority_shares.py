@@ -6,7 +6,7 @@ By expected cost per tuple: Pr_class x cost(i) / cost(class).
 from __future__ import annotations
 
 from daybreak.policies.base import View
-from daybreak.policies.sharing import box_costs_ns
+from daybreak.policies.parts.merged_queries import box_costs_ns
 
 
 def query_shares(view: View) -> list[float]:

@@ -19,13 +19,13 @@ NEVER = -1.0
 FEW = 8
 
 
-class Agenda:
+class TimerQueue:
     """Items 0, 1, 2, ..., each with an instant from 0 on, or with none."""
 
     __slots__ = ("_at", "_count", "_day_ns", "_days", "_order")
 
     def __init__(self, instants: array[float], day_ns: float) -> None:
-        """``instants`` may be shared: an item is in one of the agendas that share it at a time."""
+        """``instants`` may be shared: an item is in one of the queues that share it at a time."""
         self._at = instants
         self._day_ns = max(day_ns, 1.0)
         self._count = 0
@@ -40,7 +40,7 @@ class Agenda:
 
     @staticmethod
     def added(instants: array[float]) -> None:
-        """There is one more item, in no agenda."""
+        """There is one more item, in no queue."""
         instants.append(NEVER)
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
 from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Spot
-from daybreak.policies.tables import put
+from daybreak.policies.parts.growing_tables import put
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12
@@ -54,7 +54,7 @@ class LogGrid(Grid):
         super().__init__(graphs, partitions)
         self._most_ns = self.slack_ns * partitions
         self._per_octave = partitions / OCTAVES
-        # The agenda's year: what is urgent moves on within this.
+        # The timer queue's year: what is urgent moves on within this.
         self.slack_ns = self._most_ns / 2**OCTAVES * partitions
         least = [self._most_ns * 2.0 ** ((i - partitions) / self._per_octave)
                  for i in range(partitions)]  # fmt: skip
@@ -74,7 +74,7 @@ class LogGrid(Grid):
         return self._least_ns[slack_bucket] if slack_bucket < self.partitions else self._most_ns
 
 
-class Clearing(Bucketing):
+class BucketingClearing(Bucketing):
     """BucketingPushThrough with late paths ranked by what it takes to clear them."""
 
     name = "bucketing-clearing"

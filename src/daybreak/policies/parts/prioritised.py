@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.calendar import CalendarQueue
-from daybreak.policies.tables import put
-from daybreak.policies.trains import TrainParams
+from daybreak.policies.parts.calendar_queue import CalendarQueue
+from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.trains import TrainParams
 
 Drain = Literal["one", "all"]
 
@@ -102,7 +102,7 @@ class PrioritisedQueries(BasePolicy):
             self._estimate(query)
         self._ran.update(rivals)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
         for query in self._serves[box]:
             self._calendar.remove(query)
 

@@ -3,9 +3,9 @@
 A *unit* is what a policy chooses among: one box, or the boxes of a superbox. It is ready while
 at least one of its boxes holds tuples and none of them is held by a worker. All classes offer the
 set ``ready`` (its order means nothing) and follow four events: tuples ``arrived`` at a box, a
-plan was ``taken`` by a worker, a box ``boarded`` another's job, a plan was ``released``. Two more
-are rare: a query of one box was ``added`` to the view, as one more unit or in the place of one
-that was ``removed``.
+plan was ``taken`` by a worker, a box was ``withdrawn`` (it runs in another's job, or is held), a
+plan was ``released``. Two more are rare: a query of one box was ``added`` to the view, as one more
+unit or in the place of one that was ``removed``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 
 from daybreak.model.network import Network
 from daybreak.policies.base import Plan, View
-from daybreak.policies.superboxes import Superbox, applications
+from daybreak.policies.parts.superboxes import Superbox, applications
 
 
 class ReadyBoxes:
@@ -33,7 +33,7 @@ class ReadyBoxes:
     def taken(self, plan: Plan) -> None:
         self.ready.difference_update([step[0] for step in plan.steps])
 
-    def boarded(self, box: int) -> None:
+    def withdrawn(self, box: int) -> None:
         self.ready.discard(box)
 
     def released(self, plan: Plan) -> None:
@@ -82,7 +82,7 @@ class ReadySuperboxes:
     def taken(self, plan: Plan) -> None:
         self.ready.difference_update(self.touched(plan))
 
-    def boarded(self, box: int) -> None:
+    def withdrawn(self, box: int) -> None:
         self.ready.difference_update(self.units_of[box])
 
     def released(self, plan: Plan) -> None:

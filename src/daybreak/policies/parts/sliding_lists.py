@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 
-from daybreak.policies.agenda import Agenda, Entry
+from daybreak.policies.parts.timer_queue import Entry, TimerQueue
 
 NOWHERE = -1
 
@@ -38,10 +38,10 @@ class SlidingLists:
         #: By unit: its list, or -2 - row of one that slides; when it entered; its critical instant.
         self._at = array("q", [NOWHERE]) * units
         self._entered = array("q", [0]) * units
-        self._critical = Agenda.no_instants(units)
+        self._critical = TimerQueue.no_instants(units)
         self._day_ns = width_ns / 8
         self._queues: dict[int, Queue] = {}
-        self._slides: dict[int, Agenda] = {}
+        self._slides: dict[int, TimerQueue] = {}
         #: The lists of each row that hold something, a bit each; the same for rows that do, and
         #: for rows along which something slides.
         self._filled: dict[int, int] = {}
@@ -52,7 +52,7 @@ class SlidingLists:
         """There is one more unit, nowhere so far."""
         self._at.append(NOWHERE)
         self._entered.append(0)
-        Agenda.added(self._critical)
+        TimerQueue.added(self._critical)
 
     def entered_ns(self, unit: int) -> int:
         """When a unit that is in a list or slides entered the last list it was put into."""
@@ -89,7 +89,7 @@ class SlidingLists:
         self._at[unit] = -2 - row
         slide = self._slides.get(row)
         if slide is None:
-            slide = self._slides[row] = Agenda(self._critical, self._day_ns)
+            slide = self._slides[row] = TimerQueue(self._critical, self._day_ns)
         slide.put(unit, critical_ns)
         self._sliding_rows |= 1 << row
 

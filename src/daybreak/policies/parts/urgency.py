@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import Plan, View
-from daybreak.policies.tables import put
+from daybreak.policies.parts.growing_tables import put
 
 Ect = Literal["path", "literal"]
 
