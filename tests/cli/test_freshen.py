@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from daybreak.cli import freshen
 from daybreak.cli.main import app
-from daybreak.freshness import Mirror, Plan, curve, plan
+from daybreak.freshness import Mirror, RefreshPlan, curve, plan
 from daybreak.model import ConfigError
 
 TABLE = pa.table(
@@ -69,7 +69,7 @@ def test_a_large_mirror_is_drawn_from_a_condensed_one(
 ) -> None:
     planned: list[int] = []
 
-    def noted(mirror: Mirror, budgets: list[float]) -> list[Plan]:
+    def noted(mirror: Mirror, budgets: list[float]) -> list[RefreshPlan]:
         planned.append(len(mirror))
         return curve(mirror, budgets)
 

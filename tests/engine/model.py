@@ -30,20 +30,20 @@ from daybreak.policies.registry import all_policies, make_policy_with
 
 #: Queries that share jobs, some that do not, and queries over windows; two classes.
 FACTS = (
-    QueryFacts("a0", ("a",), kin="a"),
-    QueryFacts("a1", ("a",), kin="a"),
-    QueryFacts("a2", ("a",), kin="a", on_full="skip"),
+    QueryFacts("a0", ("a",), share_key="a"),
+    QueryFacts("a1", ("a",), share_key="a"),
+    QueryFacts("a2", ("a",), share_key="a", on_full="skip"),
     QueryFacts("ab", ("a", "b"), "job", on_full="skip"),
     QueryFacts("w0", ("a",), "window", "w", spared=True),
     QueryFacts("w1", ("a",), "window", "w", spared=True, on_full="skip"),
-    QueryFacts("b0", ("b",), kin="b"),
-    QueryFacts("b1", ("b",), kin="b", on_full="block"),
+    QueryFacts("b0", ("b",), share_key="b"),
+    QueryFacts("b1", ("b",), share_key="b", on_full="block"),
 )
 CLASSES = "hhhlllll"
 #: What may come while it runs.
 MORE = (
-    QueryFacts("a3", ("a",), kin="a"),
-    QueryFacts("b2", ("b",), kin="b", on_full="skip"),
+    QueryFacts("a3", ("a",), share_key="a"),
+    QueryFacts("b2", ("b",), share_key="b", on_full="skip"),
     QueryFacts("b3", ("b",), "job"),
 )
 STREAMS = ("a", "b")

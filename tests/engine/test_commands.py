@@ -42,7 +42,7 @@ from daybreak.model.network import Box, Query
 from daybreak.policies.base import Plan, Step
 
 LONE = QueryFacts("lone", ("s",), "job")
-PAIR = [QueryFacts("q0", ("s",), kin="s"), QueryFacts("q1", ("s",), kin="s")]
+PAIR = [QueryFacts("q0", ("s",), share_key="s"), QueryFacts("q1", ("s",), share_key="s")]
 ITEM = Waiting(0, "s", 5, 0)
 GROUP = Group((0,), (ITEM,), (0,))
 

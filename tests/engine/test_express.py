@@ -24,7 +24,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.overload import overload
 from daybreak.runtime.report import Backlog
 from daybreak.simulation.jobs import NEVER, VirtualDriver
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Outcome
 
@@ -177,7 +177,7 @@ def test_shares_of_time_count_express_workers(tmp_path: Path) -> None:
     outcome = Outcome("replayed", True, report, {}, 1.0)
     assert report.threads == 3
     assert 2 / 3 < outcome.busy <= 1.0
-    stretch = Record.load(tmp_path).stretch(10**9, 2 * 10**9)
+    stretch = RecordedRun.load(tmp_path).stretch(10**9, 2 * 10**9)
     assert stretch.spent.total_ns == 4 * 10**9, "and the scheduler's own thread"
 
 

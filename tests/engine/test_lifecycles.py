@@ -36,7 +36,7 @@ from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Wait
 
 LONE = QueryFacts("lone", ("s",), "job")
-PAIR = [QueryFacts("q0", ("s",), kin="s"), QueryFacts("q1", ("s",), kin="s")]
+PAIR = [QueryFacts("q0", ("s",), share_key="s"), QueryFacts("q1", ("s",), share_key="s")]
 WINDOW = QueryFacts("windows", ("s",), "window", "w", spared=True)
 
 
@@ -265,7 +265,7 @@ def test_our_own_disk_is_no_fault_of_the_querys() -> None:
 
 def test_after_a_group_failed_suspects_run_alone_and_come_back() -> None:
     """The query that was asked ran by itself, and well: one of the others failed the group."""
-    bench = Bench([*PAIR, QueryFacts("q2", ("s",), kin="s")])
+    bench = Bench([*PAIR, QueryFacts("q2", ("s",), share_key="s")])
     job = job_in(bench.tell(SegmentArrived(bench.segment("s", 5))))
     assert job.groups[0].boxes == (0, 1, 2)
     alone = Done((0,), ran(1))

@@ -9,9 +9,9 @@ from tests.filters.examples import ESTIMATES, REPORT
 
 from daybreak.filters import (
     ROUTERS,
-    Change,
     Estimate,
     Filter,
+    FilterChange,
     Load,
     make_router,
     optimum_per_s,
@@ -116,7 +116,7 @@ def test_dependencies_hold_and_cost_what_the_program_says() -> None:
 
 
 def test_condon_told_of_a_drift_keeps_up_where_a_fixed_order_does_not() -> None:
-    slower = [Change(at_s=0.0, filter=0, service_time_s=0.4)]
+    slower = [FilterChange(at_s=0.0, filter=0, service_time_s=0.4)]
     drifted = [Estimate(0.4, 1, 0.4), *ESTIMATES[1:]]
     best = optimum_per_s(drifted)
     load = Load(tuples=8000, population=64, warmup=0.4)
@@ -127,7 +127,7 @@ def test_condon_told_of_a_drift_keeps_up_where_a_fixed_order_does_not() -> None:
 
 
 def test_a_changed_selectivity_is_learned() -> None:
-    change = [Change(at_s=200.0, filter=2, selectivity=0.05)]
+    change = [FilterChange(at_s=200.0, filter=2, selectivity=0.05)]
     load = Load(tuples=8000, population=64, warmup=0.6)
     best = optimum_per_s([*ESTIMATES[:2], Estimate(0.2, 1, 0.05)])
     report = simulate(REPORT, make_router("condon"), load, 1, changes=change, online=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
-from daybreak.policies.bucketing import Bucketing, Grid
+from daybreak.policies.bucketing import BucketGrid, Bucketing
 from daybreak.policies.bucketing_clearing import LogGrid
 from daybreak.policies.parts.urgency import Outlook
 from daybreak.policies.registry import make_policy_with
@@ -117,7 +117,7 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
     assert exact == sorted(exact)
     graphs = [q.qos for q in view.network.queries if q.qos]
     for partitions in (1, 2, 8, 32, 256):
-        grid = Grid(graphs, partitions)
+        grid = BucketGrid(graphs, partitions)
         found = [tuples[b] for b in order("bucketing", view, now, partitions=partitions)]
         for before, after in pairwise(found):
             if after < before:  # not as SlopeSlack has it: their slopes share a row of buckets

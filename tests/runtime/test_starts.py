@@ -14,7 +14,7 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.report.run import starts_lines
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import Parts
+from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.starts import load_run
 
@@ -35,7 +35,7 @@ class Start:
         self.state, self.monitor = SystemState(network), Monitor(network)
         self.number = {q.name: n for n, q in enumerate(network.queries)}
         assert list(self.number) == [b.name for b in network.boxes]
-        self.parts = Parts(record, 2**30)
+        self.parts = RecordParts(record, 2**30)
         self.about = {"world": "spark", "policy": "stride", "started_s": started_s}
         self.now_ns = 0
 

@@ -20,7 +20,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.snapshot import JobRow
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.spark.app import App
 from daybreak.spark.control.commands import handle
 from daybreak.spark.run import Run
@@ -116,7 +116,7 @@ def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
 
 def recorded_arrivals(run: Run) -> int:
     try:
-        return len(Record.load(run.rundir.root).at_ns)
+        return len(RecordedRun.load(run.rundir.root).at_ns)
     except ConfigError:
         return 0  # nothing is recorded yet
 

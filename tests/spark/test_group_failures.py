@@ -83,7 +83,7 @@ class World:
             lambda: None,
             lambda _given, _why: None,
         )
-        facts = [QueryFacts(n, ("s",), kin="s") for n in names]
+        facts = [QueryFacts(n, ("s",), share_key="s") for n in names]
         settings = Settings(limits=Limits(retries=2, retry_s=0.001), rider_bound_ns=10**10)
         inboxes = [Inbox() for _ in names]
         engine = Engine(state, facts, inboxes, make_policy_with("fcfs"), settings)

@@ -45,7 +45,7 @@ class Core:
         known = self.queries.facts
         self.compositor = Compositor(
             state,
-            lambda b: known[b].kin,
+            lambda b: known[b].share_key,
             lambda b: known[b].windows,
             bound_ns=settings.rider_bound_ns,
             kind=lambda b: known[b].kind,

@@ -7,7 +7,7 @@ from daybreak.filters.estimates import Estimates
 from daybreak.filters.flow import condon_flow
 from daybreak.filters.measurement import Capacity, Trigger, measure, measurement
 from daybreak.filters.optimum import optimum_per_s, optimum_with_dependencies
-from daybreak.filters.router import Failure, FilterFailed, Passed, Router
+from daybreak.filters.router import CallFailure, FilterFailed, Passed, Router
 from daybreak.filters.routers import ROUTERS, make_router
 from daybreak.filters.services import (
     CallableReplica,
@@ -16,18 +16,18 @@ from daybreak.filters.services import (
     ServiceUnavailable,
     callable_service,
 )
-from daybreak.filters.simulator import Change, Load, SimulationReport, simulate
+from daybreak.filters.simulator import FilterChange, Load, SimulationReport, simulate
 
 __all__ = [
     "ROUTERS",
+    "CallFailure",
     "CallableReplica",
     "Capacity",
-    "Change",
     "Dependencies",
     "Estimate",
     "Estimates",
-    "Failure",
     "Filter",
+    "FilterChange",
     "FilterFailed",
     "Load",
     "OnlineEstimator",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from daybreak.filters.capacity import OnlineEstimator, Ticket
+from daybreak.filters.capacity import CallTicket, OnlineEstimator
 from daybreak.filters.declared import Estimate
 from daybreak.filters.measurement import Capacity, Trigger
 from daybreak.filters.services.base import Replica, Service
@@ -63,22 +63,22 @@ class ReplicaState:
             return int(self.in_flight == 0 and now_s >= self.retry_at_s)
         return max(0, self.limit - self.in_flight)
 
-    def started(self, now_s: float) -> Ticket:
+    def started(self, now_s: float) -> CallTicket:
         self.in_flight += 1
         return self.estimator.started(now_s)
 
-    def finished(self, ticket: Ticket, now_s: float, results: list[Any]) -> None:
+    def finished(self, ticket: CallTicket, now_s: float, results: list[Any]) -> None:
         self.in_flight -= 1
         self.failures = 0
         self.estimator.finished(ticket, now_s, results)
         if self.trigger is not None:
             self.trigger.returned(now_s - ticket.started_s)
 
-    def cancelled(self, ticket: Ticket) -> None:
+    def cancelled(self, ticket: CallTicket) -> None:
         self.in_flight -= 1
         self.estimator.gone(ticket)
 
-    def failed(self, ticket: Ticket, now_s: float, error: str) -> None:
+    def failed(self, ticket: CallTicket, now_s: float, error: str) -> None:
         self.in_flight -= 1
         self.estimator.gone(ticket)
         self.last_error = error

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from daybreak.filters.capacity import OnlineEstimator, Ticket
+from daybreak.filters.capacity import CallTicket, OnlineEstimator
 from daybreak.filters.declared import Filter, check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
@@ -29,7 +29,7 @@ Process = Literal["poisson", "uniform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class FilterChange:
     """From ``at_s`` on the filter is another one: other time, threads or selectivity."""
 
     at_s: float
@@ -95,7 +95,7 @@ class _Started:
 
     call: Call
     began_ns: int
-    ticket: Ticket | None
+    ticket: CallTicket | None
     cancelled: bool = False
 
 
@@ -115,7 +115,7 @@ def simulate(
     load: Load,
     seed: int,
     *,
-    changes: Sequence[Change] = (),
+    changes: Sequence[FilterChange] = (),
     online: bool = False,
     batch: int = 1,
     call_overhead_s: float = 0.0,
@@ -142,7 +142,7 @@ class _Simulation:
         routing: Routing,
         load: Load,
         seed: int,
-        changes: Sequence[Change],
+        changes: Sequence[FilterChange],
         online: bool,
         batch: int,
         call_overhead_s: float,
@@ -223,7 +223,7 @@ class _Simulation:
         self._calls[t.sequence] = set()
         self._last_arrival_ns = self.now_ns
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: FilterChange) -> None:
         service = self.services[change.filter]
         old = service.filter
         service.filter = Filter(

@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Limits:
+class RefreshLimits:
     """Bounds on frequencies; what is left out does not bind."""
 
     #: Refreshes per period that each object gets at least, and at most.
@@ -32,7 +32,7 @@ class Limits:
     #: For messages only; left out, groups go by their numbers.
     group_names: tuple[str, ...] = ()
 
-    def checked(self, mirror: Mirror, bandwidth: float) -> Limits:
+    def checked(self, mirror: Mirror, bandwidth: float) -> RefreshLimits:
         """The same, or ConfigError if no plan within ``bandwidth`` can respect them."""
         n = len(mirror)
         floor = _per_object(self.floor, "floor", n)
@@ -63,7 +63,7 @@ class Limits:
                     f"is {group_cap[which]:.6g}",
                     f"give the group at least {needs[which]:.6g}, or lower the floors",
                 )
-        return Limits(floor, cap, group, group_cap, self.group_names)
+        return RefreshLimits(floor, cap, group, group_cap, self.group_names)
 
     def _groups(self, n: int) -> tuple[Ints | None, Floats | None]:
         if (self.group is None) != (self.group_cap is None):

@@ -13,9 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from daybreak.freshness.groups import group_ceilings
-from daybreak.freshness.limits import Limits
+from daybreak.freshness.limits import RefreshLimits
 from daybreak.freshness.mirror import Floats, Mirror, bandwidth_of, perceived_freshness
-from daybreak.freshness.multiplier import Bounds, Demand, loads_and_prices, search, start_depth
+from daybreak.freshness.multiplier import (
+    Bounds,
+    RefreshDemand,
+    loads_and_prices,
+    search,
+    start_depth,
+)
 from daybreak.model.errors import ConfigError, EngineBug
 
 #: Steps of price, on a logarithmic scale, that `condensed` keeps apart.
@@ -23,7 +29,7 @@ _CONDENSED_STEPS = 4000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class RefreshPlan:
     """Refresh frequencies, and the proof of how good they are."""
 
     #: f_i: refreshes of each object per period.
@@ -42,8 +48,11 @@ class Plan:
 
 
 def plan(
-    mirror: Mirror, bandwidth: float, limits: Limits | None = None, start: float | None = None
-) -> Plan:
+    mirror: Mirror,
+    bandwidth: float,
+    limits: RefreshLimits | None = None,
+    start: float | None = None,
+) -> RefreshPlan:
     """The best plan within ``bandwidth`` and ``limits``.
 
     ``start`` is the multiplier of an earlier plan for a similar mirror; it only saves time.
@@ -51,11 +60,11 @@ def plan(
     """
     if not (np.isfinite(bandwidth) and bandwidth > 0):
         raise ConfigError("bandwidth", f"is {bandwidth}", "give a number above 0")
-    checked = (limits or Limits()).checked(mirror, bandwidth)
+    checked = (limits or RefreshLimits()).checked(mirror, bandwidth)
     cap, group_gap = checked.cap, 0.0
     if checked.group is not None:
         cap, group_gap = group_ceilings(mirror, checked)
-    demand = Demand(mirror, Bounds(checked.floor, cap))
+    demand = RefreshDemand(mirror, Bounds(checked.floor, cap))
     least, most = demand.extremes()
     floor_use = bandwidth_of(mirror, least)
     multiplier = gap = 0.0
@@ -72,12 +81,12 @@ def plan(
     spent = bandwidth_of(mirror, frequency)
     if spent > bandwidth * (1 + 1e-9):
         raise EngineBug(f"a plan for {bandwidth!r} of bandwidth spends {spent!r}")
-    return Plan(frequency, pf, multiplier, gap + group_gap, bandwidth, spent, demand.passes)
+    return RefreshPlan(frequency, pf, multiplier, gap + group_gap, bandwidth, spent, demand.passes)
 
 
-def curve(mirror: Mirror, bandwidths: Iterable[float]) -> list[Plan]:
+def curve(mirror: Mirror, bandwidths: Iterable[float]) -> list[RefreshPlan]:
     """PF over bandwidth (figure 6.1): one plan each, warm-started from its neighbour."""
-    plans: list[Plan] = []
+    plans: list[RefreshPlan] = []
     for bandwidth in bandwidths:
         plans.append(plan(mirror, bandwidth, start=plans[-1].multiplier if plans else None))
     return plans
@@ -103,7 +112,7 @@ def condensed(mirror: Mirror) -> Mirror:
 
 
 def _spend(
-    mirror: Mirror, demand: Demand, budget: float, start: float
+    mirror: Mirror, demand: RefreshDemand, budget: float, start: float
 ) -> tuple[Floats, float, float, float]:
     """Frequencies that use this much above the floors, mu, their PF and the duality gap.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daybreak.freshness.limits import Limits
+from daybreak.freshness.limits import RefreshLimits
 from daybreak.freshness.mirror import Floats, Mirror, freshness
-from daybreak.freshness.planner import Plan
+from daybreak.freshness.planner import RefreshPlan
 from daybreak.model.errors import ConfigError, suggestion
 
 # pyarrow is imported where it is used: most commands do without.
@@ -29,12 +29,12 @@ class MirrorTable:
     groups: tuple[str, ...]
     group: np.ndarray | None
 
-    def limits(self, floor: Floats | None, group_caps: dict[str, float]) -> Limits:
+    def limits(self, floor: Floats | None, group_caps: dict[str, float]) -> RefreshLimits:
         """The file's limits together with further floors and the groups' caps."""
         floors = [f for f in (self.floor, floor) if f is not None]
         joined = np.maximum.reduce(floors) if floors else None
         if not group_caps:
-            return Limits(joined, self.cap)
+            return RefreshLimits(joined, self.cap)
         if self.group is None:
             raise ConfigError("group caps", "the file has no column group", "add it")
         caps = np.full(len(self.groups), group_caps.get("*", np.inf))
@@ -44,7 +44,7 @@ class MirrorTable:
             if name not in self.groups:
                 raise ConfigError("group caps", f"no group {name!r}", suggestion(name, self.groups))
             caps[self.groups.index(name)] = cap
-        return Limits(joined, self.cap, self.group, caps, self.groups)
+        return RefreshLimits(joined, self.cap, self.group, caps, self.groups)
 
 
 def read_table(path: Path) -> pa.Table:
@@ -106,7 +106,7 @@ def _groups(table: pa.Table) -> tuple[tuple[str, ...], np.ndarray | None]:
     return names, np.asarray(coded.indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def write_plan(path: Path, given: MirrorTable, made: Plan) -> None:
+def write_plan(path: Path, given: MirrorTable, made: RefreshPlan) -> None:
     """id, frequency, interval (in periods), freshness and bandwidth of every object."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv

@@ -19,7 +19,7 @@ LinkName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class LinkFlow:
     """What one stream or box sends over one link; once, however many boxes read it there."""
 
     source: str
@@ -66,16 +66,18 @@ class Placement:
                     "placement", f"link {source} -> {target} of {bandwidth} bytes/s", "mend it"
                 )
 
-    def flows(self) -> list[Flow]:
+    def flows(self) -> list[LinkFlow]:
         """Everything that crosses between nodes."""
         net, rates = self.network, self.rates()
-        found: list[Flow] = []
+        found: list[LinkFlow] = []
         for s, stream in enumerate(net.streams):
             here = self.streams_at[stream.name]
             size = self.stream_bytes.get(stream.name, 100)
             for there, boxes in self._targets(here, net.stream_boxes[s]).items():
                 queries = frozenset(q for b in boxes for q in net.box_queries[b])
-                found.append(Flow(stream.name, (here, there), rates[stream.name], size, queries))
+                found.append(
+                    LinkFlow(stream.name, (here, there), rates[stream.name], size, queries)
+                )
         for b, box in enumerate(net.boxes):
             here = self.boxes_at[box.name]
             targets = self._targets(here, net.downstream[b])
@@ -86,7 +88,7 @@ class Placement:
                     served.setdefault(there, set()).add(q)
             for there, wanted in served.items():
                 link, rate = (here, there), rates[box.name]
-                found.append(Flow(box.name, link, rate, box.tuple_bytes, frozenset(wanted)))
+                found.append(LinkFlow(box.name, link, rate, box.tuple_bytes, frozenset(wanted)))
         return found
 
     def loads(self) -> dict[LinkName, float]:

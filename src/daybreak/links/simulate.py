@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
+from daybreak.links.scheduler import DropReason, Scheduler
 from daybreak.links.traffic import Profile
 from daybreak.links.tuples import LinkTuple, windows_met
 from daybreak.model.qos import NS_PER_S
@@ -27,7 +27,7 @@ class LinkLog:
     sent: list[LinkTuple] = field(default_factory=list)
     began_ns: list[int] = field(default_factory=list)
     ended_ns: list[int] = field(default_factory=list)
-    dropped: list[tuple[LinkTuple, Drop]] = field(default_factory=list)
+    dropped: list[tuple[LinkTuple, DropReason]] = field(default_factory=list)
     #: What still waited when the run ended.
     queued: list[LinkTuple] = field(default_factory=list)
 
@@ -108,7 +108,7 @@ def counts(log: LinkLog, classes: Sequence[LinkClass]) -> list[ClassCounts]:
         delivered[item.cls].append(item.number)
     expired, evicted, queued = ([0] * len(classes) for _ in range(3))
     for item, reason in log.dropped:
-        (expired if reason is Drop.EXPIRED else evicted)[item.cls] += 1
+        (expired if reason is DropReason.EXPIRED else evicted)[item.cls] += 1
     for item in log.queued:
         queued[item.cls] += 1
     found = []

@@ -14,7 +14,7 @@ from daybreak.links.counters import SenderCounters
 from daybreak.model.errors import ConfigError, suggestion
 
 
-class Rows(Protocol):
+class ResultRows(Protocol):
     """A table of results, such as one of pyarrow."""
 
     def to_pylist(self) -> list[dict[str, Any]]: ...
@@ -47,7 +47,7 @@ class LinkSink:
         self._sender = sender
         self._class_of = dict(class_of)
 
-    def of(self, query: str) -> Callable[[Rows, str], int]:
+    def of(self, query: str) -> Callable[[ResultRows, str], int]:
         """The sink of one query, as `daybreak.App` takes it: a function of rows and a key.
 
         The key travels with every row: an engine that repeats rows after a crash repeats it,
@@ -55,7 +55,7 @@ class LinkSink:
         """
         self._class(query)
 
-        def deliver(rows: Rows, key: str) -> int:
+        def deliver(rows: ResultRows, key: str) -> int:
             return self.write(query, rows.to_pylist(), key=key)
 
         return deliver

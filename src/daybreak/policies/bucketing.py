@@ -69,7 +69,7 @@ Place = tuple[int, float, float]
 Spot = tuple[int, float, float]
 
 
-class Grid:
+class BucketGrid:
     """Which bucket a latency falls into: gradient- and slack-latency ranges, worked out ahead.
 
     Buckets are numbered in the order of traversal, from 0: the text's bucket_ij is number
@@ -149,7 +149,7 @@ class Bucketing(UrgencyPolicy):
     summary = "slope-slack approximated by p x p buckets, in constant time per change"
     on_spark = False  # a query is one box there: the same as bucketing-push
     Params: ClassVar[type[Any]] = BucketingParams
-    make_grid: ClassVar[type[Grid]] = Grid
+    make_grid: ClassVar[type[BucketGrid]] = BucketGrid
     params: BucketingParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
@@ -167,11 +167,11 @@ class Bucketing(UrgencyPolicy):
         self._changed: dict[int, None] = dict.fromkeys(sorted(self.units.ready))
         self.__dict__["on_arrival"] = self._arrived
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> BucketGrid:
         graphs = [q.qos for q in self.view.network.queries if q.qos]
         return self.make_grid(graphs, self.params.partitions)
 
-    def _cut(self, grid: Grid) -> None:
+    def _cut(self, grid: BucketGrid) -> None:
         """Makes the buckets of a grid, all of them empty."""
         self.grid = grid
         units = len(self.units.units)
@@ -195,7 +195,7 @@ class Bucketing(UrgencyPolicy):
         else:
             self._recut(grid)
 
-    def _recut(self, grid: Grid) -> None:
+    def _recut(self, grid: BucketGrid) -> None:
         """Buckets are of other widths now: all units enter theirs in the order they did before."""
         entered_ns = self._lists.entered_ns
         waiting = sorted(self.units.ready, key=lambda unit: (entered_ns(unit), unit))

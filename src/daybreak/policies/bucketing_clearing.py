@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
-from daybreak.policies.bucketing import Bucketing, BucketingPathParams, Grid, Spot
+from daybreak.policies.bucketing import BucketGrid, Bucketing, BucketingPathParams, Spot
 from daybreak.policies.parts.growing_tables import put
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
@@ -47,7 +47,7 @@ class ClearingParams(BucketingPathParams):
             raise ConfigError("policy", f"patience {self.patience}", "give a number above 0")
 
 
-class LogGrid(Grid):
+class LogGrid(BucketGrid):
     """Slack buckets in equal ratios."""
 
     def __init__(self, graphs: Iterable[QoSGraph], partitions: int) -> None:
@@ -81,7 +81,7 @@ class BucketingClearing(Bucketing):
     summary = "bucketing-push, but short backlogs that are late go before what can wait"
     on_spark = True
     Params: ClassVar[type[Any]] = ClearingParams
-    make_grid: ClassVar[type[Grid]] = LogGrid
+    make_grid: ClassVar[type[BucketGrid]] = LogGrid
     params: ClearingParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:

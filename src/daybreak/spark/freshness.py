@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daybreak.freshness.estimate import Prior
+from daybreak.freshness.estimate import RatePrior
 from daybreak.freshness.multiplier import NEVER, Anchored, binned_multiplier, search
 from daybreak.freshness.staleness import M1, M2, M3, SERIES_BELOW
 from daybreak.model import ConfigError, EngineBug
@@ -288,7 +288,7 @@ def visits_from_log(log: DataFrame) -> DataFrame:
     )
 
 
-def estimate_frame(visits: DataFrame, prior: Prior | None = None) -> DataFrame:
+def estimate_frame(visits: DataFrame, prior: RatePrior | None = None) -> DataFrame:
     """id, change_rate, visits from rows of id, elapsed, changed.
 
     The same estimate as `daybreak.freshness.estimate.estimate_rates`. Equal intervals of an

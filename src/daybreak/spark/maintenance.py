@@ -18,7 +18,7 @@ from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.lifecycle import SHED
 from daybreak.runtime.eventlog import Say, silent
-from daybreak.runtime.parts import Parts
+from daybreak.runtime.parts import RecordParts
 from daybreak.spark.driver import Driver
 from daybreak.spark.failures import failure_of, one_line
 from daybreak.spark.jobs.runner import Runnable
@@ -99,7 +99,7 @@ class Housekeeping:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.parts = Parts(run.rundir.record, run.limits.record_max_bytes)
+        self.parts = RecordParts(run.rundir.record, run.limits.record_max_bytes)
         self._taken_s = time.monotonic()
         self._looked_s = 0.0
         self._unwritten = False

@@ -13,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from tests.freshness.keep.servers import Pages, http_server, postgres
 
-from daybreak.freshness.keep import Keeper, Store, make_sources, read_config
+from daybreak.freshness.keep import MirrorKeeper, Store, make_sources, read_config
 from daybreak.model import ConfigError
 from daybreak.model.errors import NewerFormat
 
@@ -48,7 +48,7 @@ class Run:
     def __init__(self, path: Path, now_s: float = 1000.0) -> None:
         config = read_config(path)
         self.store = Store(config.path(config.mirror.store))
-        self.keeper = Keeper(config, self.store, make_sources(config))
+        self.keeper = MirrorKeeper(config, self.store, make_sources(config))
         self.now_s = now_s
         self.visits: list[tuple[float, str]] = []
 

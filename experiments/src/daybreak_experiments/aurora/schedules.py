@@ -9,7 +9,7 @@ import numpy as np
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Overheads, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
-from daybreak.policies.bucketing import Grid
+from daybreak.policies.bucketing import BucketGrid
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
@@ -48,7 +48,7 @@ def example_graphs() -> dict[int, QoSGraph]:
     }
 
 
-def bucket_row(grid: Grid, graph: QoSGraph, latency: float) -> tuple[int, int, str]:
+def bucket_row(grid: BucketGrid, graph: QoSGraph, latency: float) -> tuple[int, int, str]:
     """Slack bucket, slope bucket and traversal bucket, counted from 1 as the text does."""
     bucket = grid.place(grid.ranges(graph), latency * UNIT_NS)[0]
     i, j = divmod(bucket, grid.partitions)
@@ -57,7 +57,7 @@ def bucket_row(grid: Grid, graph: QoSGraph, latency: float) -> tuple[int, int, s
 
 def table_4_3(_context: Context) -> Outcome:
     graphs = example_graphs()
-    grid = Grid(graphs.values(), 4)
+    grid = BucketGrid(graphs.values(), 4)
     rows, claims = [], []
     for app, latency, *printed in TABLE_4_3:
         ours = bucket_row(grid, graphs[app], latency)

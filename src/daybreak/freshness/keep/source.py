@@ -44,7 +44,7 @@ class SourceError(DaybreakError):
         super().__init__(reason)
 
 
-class Source(Protocol):
+class MirrorSource(Protocol):
     """A place that objects are copied from.
 
     ``fetch`` is called by several threads, but only by one at a time for the objects of a host.

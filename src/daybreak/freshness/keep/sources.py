@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from daybreak.freshness.keep.config import KeepConfig, SourceConfig
 from daybreak.freshness.keep.http import HttpSource
-from daybreak.freshness.keep.source import Fetched, Listed, Source, SourceError
+from daybreak.freshness.keep.source import Fetched, Listed, MirrorSource, SourceError
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import redacted
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 
-def make_sources(config: KeepConfig) -> dict[str, Source]:
+def make_sources(config: KeepConfig) -> dict[str, MirrorSource]:
     """The declared sources by name."""
     return {name: _make(config, source, name) for name, source in config.sources.items()}
 
 
-def _make(config: KeepConfig, source: SourceConfig, name: str) -> Source:
+def _make(config: KeepConfig, source: SourceConfig, name: str) -> MirrorSource:
     mirror = config.mirror
     if source.kind == "http":
         urls = _urls(config, source, f"sources.{name}")

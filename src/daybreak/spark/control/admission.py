@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from daybreak.engine.admission import Demand, Verdict
+from daybreak.engine.admission import QueryDemand, Verdict
 from daybreak.model.errors import ConfigError
 from daybreak.model.specs import QuerySpec
 from daybreak.policies.parts.arrival_rates import ArrivalRates
@@ -29,7 +29,7 @@ TRIAL_S = 30.0
 def admit(run: Run, runnable: Runnable, spec: QuerySpec) -> Verdict:
     """Judges a query that is not registered yet."""
     engine = run.driver.engine
-    demand = Demand(engine.state, engine.queries, engine.compositor, run.rates.per_s)
+    demand = QueryDemand(engine.state, engine.queries, engine.compositor, run.rates.per_s)
     cls = run.prepared.network.class_index[spec.cls]
     return demand.admit(
         facts_of(runnable, spec),

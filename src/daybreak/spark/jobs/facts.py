@@ -16,7 +16,7 @@ def facts_of(runnable: Runnable, spec: QuerySpec) -> QueryFacts:
         name=runnable.name,
         reads=tuple(checked.reads),
         kind=checked.job_kind,
-        kin=checked.kin,
+        share_key=checked.kin,
         slide_ns=_slide_ns(checked),
         # Rows dropped at a view would be missing in several queries and counted in none.
         spared=checked.windowing is not None or isinstance(runnable.sink, ViewSink),
