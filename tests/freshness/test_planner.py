@@ -20,7 +20,7 @@ from daybreak.freshness import (
     plan,
 )
 from daybreak.freshness.mirror import Floats
-from daybreak.freshness.staleness import solve_staleness, staleness_for_freshness
+from daybreak.freshness.stationarity import solve_staleness, staleness_for_freshness
 from daybreak.model import ConfigError
 
 RATES = [1, 2, 3, 4, 5]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daybreak.freshness import Mirror, plan
-from daybreak.freshness.simulator import Events, fresh_accesses, simulate
+from daybreak.freshness.mirror_simulator import Events, fresh_accesses, simulate
 from daybreak.freshness.timetable import Timetable
 from daybreak.model import ConfigError
 from daybreak_experiments.freshening.mirrors import ALIGNMENTS, thesis_mirror

@@ -1,9 +1,9 @@
 """The readings of the conveyor belt that the text leaves open."""
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import LONGEST_BELT, ConveyorBelt
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.scheduler import DropReason
-from daybreak.links.tuples import LinkTuple
 from daybreak.model.qos import NS_PER_S
 
 HIGH = LinkClass(name="high", value=2, deadline_s=9, m=1, n=2, size_bytes=100)

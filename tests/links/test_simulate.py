@@ -6,19 +6,19 @@ from dataclasses import replace
 import pytest
 
 from daybreak.links.chain import Hop, run_chain
-from daybreak.links.classes import (
+from daybreak.links.link_classes import (
     SECTION_4,
     LinkClass,
     least_bytes_per_s,
     ranked,
     threshold_bytes_per_s,
 )
+from daybreak.links.link_simulator import counts, run_link
+from daybreak.links.link_tuples import windows_met
 from daybreak.links.needs import Need, need_of_all, needs
 from daybreak.links.registry import SCHEDULERS, make_scheduler
 from daybreak.links.scenario import LinkScenario, simulate
-from daybreak.links.simulate import counts, run_link
 from daybreak.links.traffic import draw_traffic
-from daybreak.links.tuples import windows_met
 from daybreak.model import ConfigError
 
 ONE = LinkClass(name="only", value=1, deadline_s=1e5, size_bytes=100, rate_per_s=8)

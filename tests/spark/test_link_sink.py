@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
 from daybreak.links.receiver import LinkReceiver, Received
 from daybreak.links.sender import LinkSender
 from daybreak.links.sink import LinkSink

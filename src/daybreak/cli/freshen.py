@@ -25,8 +25,8 @@ from daybreak.freshness import (
 from daybreak.freshness import baselines as base
 from daybreak.freshness.heuristics import heuristic
 from daybreak.freshness.mirror import Floats, Ints, Mirror
-from daybreak.freshness.simulator import simulate
-from daybreak.freshness.tables import MirrorTable, read_mirror, write_plan
+from daybreak.freshness.mirror_files import MirrorTable, read_mirror, write_plan
+from daybreak.freshness.mirror_simulator import simulate
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.report.figures import can_draw, save_figure
 from daybreak.report.text import count, table

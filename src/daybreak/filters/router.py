@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from daybreak.filters.capacity import CallTicket, OnlineEstimator
-from daybreak.filters.declared import check_names
+from daybreak.filters.declarations import check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from daybreak.freshness.limits import RefreshLimits
 from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror, perceived_freshness
 from daybreak.freshness.multiplier import NEVER, Bounds, RefreshDemand, loads_and_prices
-from daybreak.freshness.staleness import solve_staleness
+from daybreak.freshness.refresh_limits import RefreshLimits
+from daybreak.freshness.stationarity import solve_staleness
 
 #: Halvings of the logarithm of the depth: from 1e-100 to 1e12 down to its last digits.
 _HALVINGS = 62

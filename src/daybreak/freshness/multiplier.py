@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror
-from daybreak.freshness.staleness import solve_staleness
+from daybreak.freshness.stationarity import solve_staleness
 from daybreak.model.errors import EngineBug
 
 #: The bracket is narrow enough when its ends' demands differ by this share of the budget ...

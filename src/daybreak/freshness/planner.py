@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from daybreak.freshness.groups import group_ceilings
-from daybreak.freshness.limits import RefreshLimits
 from daybreak.freshness.mirror import Floats, Mirror, bandwidth_of, perceived_freshness
 from daybreak.freshness.multiplier import (
     Bounds,
@@ -22,6 +21,7 @@ from daybreak.freshness.multiplier import (
     search,
     start_depth,
 )
+from daybreak.freshness.refresh_limits import RefreshLimits
 from daybreak.model.errors import ConfigError, EngineBug
 
 #: Steps of price, on a logarithmic scale, that `condensed` keeps apart.

@@ -16,9 +16,9 @@ from dataclasses import replace
 from math import ceil, gcd
 from typing import Literal, get_args
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.scheduler import DropReason, Scheduler
-from daybreak.links.tuples import LinkTuple
 from daybreak.model.errors import ConfigError, suggestion
 
 #: By its place in the window, or by what has become of the window so far.

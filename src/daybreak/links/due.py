@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.scheduler import DropReason, Scheduler
-from daybreak.links.tuples import LinkTuple
 from daybreak.model.errors import ConfigError
 
 #: Without a margin a class hovers at its minimum and ends below it in half of all runs.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from daybreak.links.classes import LinkClass, ranked
+from daybreak.links.link_classes import LinkClass, ranked
 from daybreak.links.registry import make_scheduler
 from daybreak.links.scenario import LinkScenario
 from daybreak.model.errors import ConfigError

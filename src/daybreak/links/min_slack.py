@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.scheduler import DropReason, Scheduler
-from daybreak.links.tuples import LinkTuple
 
 
 class MinSlack(Scheduler):

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
 
-from daybreak.links.classes import LinkClass, ranked
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass, ranked
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 

@@ -1,8 +1,8 @@
 """The refresh planner and its estimators on DataFrames, for mirrors larger than one memory.
 
 The same search as `daybreak.freshness.planner`, but a step is one aggregation over cached
-columns. The arithmetic of `daybreak.freshness.staleness` is written out in SQL: Spark's generated
-code runs it without a Python process.
+columns. The arithmetic of `daybreak.freshness.stationarity` is written out in SQL: Spark's
+generated code runs it without a Python process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from daybreak.freshness.estimate import RatePrior
 from daybreak.freshness.multiplier import NEVER, Anchored, binned_multiplier, search
-from daybreak.freshness.staleness import M1, M2, M3, SERIES_BELOW
+from daybreak.freshness.stationarity import M1, M2, M3, SERIES_BELOW
 from daybreak.model import ConfigError, EngineBug
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.freshness.keep.servers import Answer, Pages, http_server, raw_server
 from tests.freshness.keep.test_keeper import MIRROR, Run, config_file, http_source
 
 from daybreak.freshness.keep import Fetchers, MirrorKeeper, Store, make_sources, read_config
-from daybreak.freshness.keep.http import MOST_RETRY_AFTER_S, Address, retry_after_s
+from daybreak.freshness.keep.http_source import MOST_RETRY_AFTER_S, Address, retry_after_s
 from daybreak.model import ConfigError
 
 #: Answers that once ended the keeper, and again at every start; with the reason recorded now.

@@ -8,7 +8,12 @@ import numpy as np
 
 from daybreak.freshness import Mirror, RefreshLimits, plan
 from daybreak.freshness.mirror import Bools, Floats, Ints
-from daybreak.freshness.simulator import Events, draw_accesses, fresh_accesses, poisson_events
+from daybreak.freshness.mirror_simulator import (
+    Events,
+    draw_accesses,
+    fresh_accesses,
+    poisson_events,
+)
 from daybreak.freshness.timetable import Timetable
 from daybreak.report.text import number
 from daybreak_experiments.core import Context, Experiment, Outcome

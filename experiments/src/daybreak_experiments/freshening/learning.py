@@ -14,7 +14,7 @@ from daybreak.freshness import Mirror, RefreshLimits, perceived_freshness, plan
 from daybreak.freshness import baselines as base
 from daybreak.freshness.estimate import RatePrior, Visits, estimate_rates, exploration_floor
 from daybreak.freshness.mirror import Floats, Ints
-from daybreak.freshness.simulator import Events, fresh_accesses
+from daybreak.freshness.mirror_simulator import Events, fresh_accesses
 from daybreak.freshness.timetable import Timetable
 from daybreak.report.text import number
 from daybreak_experiments.core import Context, Experiment, Note, Outcome, Skipped

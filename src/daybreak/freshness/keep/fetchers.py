@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from daybreak.freshness.keep.keeper import MirrorKeeper, Visit
-from daybreak.freshness.keep.source import Fetched, SourceError
+from daybreak.freshness.keep.mirror_source import Fetched, SourceError
 
 #: Waits are cut to this, so that a clock that was set is noticed.
 _LONGEST_WAIT_S = 60.0

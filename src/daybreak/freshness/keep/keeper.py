@@ -14,12 +14,12 @@ import numpy as np
 
 from daybreak.freshness.estimate import RatePrior, estimate_rates, exploration_floor
 from daybreak.freshness.keep.config import KeepConfig
-from daybreak.freshness.keep.source import Fetched, MirrorSource, SourceError
+from daybreak.freshness.keep.mirror_source import Fetched, MirrorSource, SourceError
 from daybreak.freshness.keep.store import Row, Store
-from daybreak.freshness.limits import RefreshLimits, floor_for_freshness
 from daybreak.freshness.mirror import Floats, Mirror
+from daybreak.freshness.mirror_files import read_table
 from daybreak.freshness.planner import RefreshPlan, plan
-from daybreak.freshness.tables import read_table
+from daybreak.freshness.refresh_limits import RefreshLimits, floor_for_freshness
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import redacted, shown_url
 

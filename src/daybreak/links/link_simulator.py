@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple, windows_met
 from daybreak.links.scheduler import DropReason, Scheduler
 from daybreak.links.traffic import Profile
-from daybreak.links.tuples import LinkTuple, windows_met
 from daybreak.model.qos import NS_PER_S
 
 _NEVER_NS = 1 << 62

@@ -1,4 +1,4 @@
-"""The declared sources: HTTP (in `http`), a SQL table, files. One small adapter each."""
+"""The declared sources: HTTP (in `http_source`), a SQL table, files. One small adapter each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daybreak.freshness.keep.config import KeepConfig, SourceConfig
-from daybreak.freshness.keep.http import HttpSource
-from daybreak.freshness.keep.source import Fetched, Listed, MirrorSource, SourceError
+from daybreak.freshness.keep.http_source import HttpSource
+from daybreak.freshness.keep.mirror_source import Fetched, Listed, MirrorSource, SourceError
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import redacted
 

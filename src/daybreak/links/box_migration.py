@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import Network
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from daybreak.freshness.mirror import Floats, Ints, Mirror
-from daybreak.freshness.staleness import staleness_for_freshness
+from daybreak.freshness.stationarity import staleness_for_freshness
 from daybreak.model.errors import ConfigError
 
 #: Rounding that floors may add up to before a budget counts as too small.

@@ -23,7 +23,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from daybreak.freshness.keep.source import Fetched, Listed, SourceError, printable
+from daybreak.freshness.keep.mirror_source import Fetched, Listed, SourceError, printable
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import shown_url
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
 
 #: Which tuples of a window of n are the n - m optional ones.
 Marks = Literal["last", "first", "spread"]
