@@ -117,6 +117,7 @@ def test_importing_daybreak_needs_no_pyspark_and_no_java(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.spark
 def test_check_refuses_sinks_that_overlap(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "p.toml").write_text(
