@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "wildfire-sim.toml"
 
+pytestmark = pytest.mark.slow
+
 
 def daybreak(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -106,6 +106,7 @@ def order(name: str, view: SystemState, now_ns: int, **params: int) -> list[int]
     return [step.box for step in plan.steps]
 
 
+@pytest.mark.slow
 @given(situations())
 @settings(max_examples=60, deadline=None)
 def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) -> None:

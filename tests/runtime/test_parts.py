@@ -23,6 +23,7 @@ def part(first: int, rows: int = 10) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.slow
 def test_parts_are_put_together_and_nothing_is_missing(tmp_path: Path) -> None:
     record = RecordParts(tmp_path, 2**30)
     for i in range(3 * MOST_PARTS):

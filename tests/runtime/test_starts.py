@@ -148,6 +148,7 @@ def shown(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["", "record"])
 def test_the_command_takes_a_run_directory_or_its_record(run: Path, folder: str) -> None:
     text = shown(str(run / folder))
@@ -155,6 +156,7 @@ def test_the_command_takes_a_run_directory_or_its_record(run: Path, folder: str)
     assert "start 2" in text
 
 
+@pytest.mark.slow
 def test_the_command_names_answers_and_rows(run: Path) -> None:
     text = shown(str(run))
     assert "answers" in text

@@ -75,6 +75,7 @@ def test_time_and_tuples_are_conserved(
     assert (report.response_s >= 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -129,6 +130,7 @@ def test_every_policy_lets_the_same_tuples_pass() -> None:
     assert 0 < len(survivors[0]) < len(schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0, 1.6, 3.0])
 def test_selectivity_is_met_on_average(share: float) -> None:
     network = one_chain(10, 10, selectivities=(share, 0.5))
