@@ -157,4 +157,4 @@ NOTES = (
         "cliffs the same waits cost more, since whatever is a little late is worth nothing."
     ),
 )
-HARD = Experiment("planned/hard", "cases made to break it", hard, seeds=1)
+HARD = Experiment("planned/hard", "cases made to break it", hard, seeds=3)
