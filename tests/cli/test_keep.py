@@ -33,6 +33,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_killed_restarted_asked_and_stopped(tmp_path: Path) -> None:
     pages = Pages(content={f"/{k}": b"first" for k in range(8)})
     path = tmp_path / "mirror.toml"

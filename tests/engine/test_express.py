@@ -138,6 +138,7 @@ def test_a_plan_may_be_overtaken_by_an_express_worker() -> None:
     assert policy.overtaken > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str) -> None:
     replay, random = model(workers=2, rate_per_s=25.0), Random(7)

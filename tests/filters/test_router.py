@@ -252,6 +252,7 @@ def test_dependencies_are_kept_by_the_router() -> None:
     assert seen == ["first", "middle", "last"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", ["online", "probe"])
 def test_unknown_threads_are_found_out(capacity: Any) -> None:
     async def run() -> Router:

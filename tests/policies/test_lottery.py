@@ -74,6 +74,7 @@ def overloaded(level: str, **params: object) -> dict[str, tuple[float, float]]:
     return {c: (runs[c] / sum(runs.values()), time[c] / sum(time.values())) for c in LENGTHS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["class", "query", "box"])
 @pytest.mark.parametrize("compensate", [True, False])
 def test_runs_or_time_are_shared_by_priority(level: str, compensate: bool) -> None:

@@ -110,6 +110,7 @@ def random_workload(random: Random) -> Workload:
     return Workload(f"random-{random.random()}", classes, tuple(same))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_policy_exceeds_the_bound(seed: int) -> None:
     random = Random(seed)

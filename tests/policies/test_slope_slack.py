@@ -133,6 +133,7 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
     assert capped == [(slope, min(slack, most_ns)) for slope, slack in exact]
 
 
+@pytest.mark.slow
 @given(situations())
 @settings(max_examples=60, deadline=None)
 def test_buckets_kept_current_are_those_assigned_anew(view: SystemState) -> None:

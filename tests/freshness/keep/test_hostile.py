@@ -176,6 +176,7 @@ def test_a_long_file_is_not_read(tmp_path: Path) -> None:
         assert run.store.content("docs", "caf\\udce9") == b"latin"
 
 
+@pytest.mark.slow
 def test_a_dripping_server_is_left_after_timeout_s_and_delays_nobody(tmp_path: Path) -> None:
     """In real time, with threads: the slow host's request ends, and others never waited."""
     hung_up = Event()
