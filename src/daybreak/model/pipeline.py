@@ -36,7 +36,7 @@ from daybreak.model.sqlnames import names_in
 from daybreak.model.tables import Document, Table, flat, params_from
 from daybreak.model.timezone import check_timezone
 
-DEFAULT_POLICY = "stride"
+DEFAULT_POLICY = "planned"
 #: Cost per tuple assumed in simulation for a query that declares none.
 DEFAULT_COST_US = 50.0
 

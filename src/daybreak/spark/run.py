@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -57,6 +57,9 @@ from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.sources import Source, Sources
 from daybreak.spark.ingest.stream_source import StreamSource
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.prepared.recipes import of_cell
+from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.partials import Partials
@@ -176,9 +179,13 @@ class Run:
         self.history = History(self.state, self.start_ns)
         self.settler = Settler(self.log, self.sinks)
         self._stop_threads.append(self.settler.close)
+        self.plans = Plans(prepared.spark)
         self.driver = self._make_driver(start, seed, rider_bound_s)
         self._tells = True
         self._say_start()
+        self.warmup = WarmUp(self.plans, self.say)
+        self._stop_threads.append(self.warmup.close)
+        self.warm(range(len(self.driver.queries)))
         self._stop_threads.append(self.driver.join)
         self._thread = threading.Thread(
             target=self._run_loop, args=self._held(), name="daybreak-loop", daemon=True
@@ -237,7 +244,7 @@ class Run:
         prepared = self.prepared
         return JobRunner(
             prepared.spark, prepared.schemas, self.store, self.log, self.partials, self.settler,
-            self.rundir.scratch / name,
+            self.rundir.scratch / name, self.plans.worker(name),
         )  # fmt: skip
 
     def _make_driver(self, start: Acceptance, seed: int, rider_bound_s: float) -> Driver:
@@ -245,7 +252,10 @@ class Run:
         queries = [self._runnable(box.name) for box in prepared.network.boxes]
         engine = Engine(
             self.state,
-            [facts_of(query, prepared.specs[query.name]) for query in queries],
+            [
+                facts_of(query, prepared.specs[query.name], prepared=self.plans.usable)
+                for query in queries
+            ],
             [inboxes[query.name] for query in queries],
             prepared.policy,
             Settings(
@@ -257,10 +267,14 @@ class Run:
         accounts = Accounts(
             self.state, engine.queries, self.monitor, self.recorder, self.history, self.start_ns
         )
-        cancel = prepared.spark.sparkContext.cancelJobsWithTag
         house = self.house
         hooks = Hooks(
-            self._new_runner, cancel, house.tidy, house.give_up, house.note_trouble, self.say
+            self._new_runner,
+            self.plans.cancel,
+            house.tidy,
+            house.give_up,
+            house.note_trouble,
+            self.say,
         )
         return Driver(engine, accounts, queries, hooks, self.limits.job_timeout_s)
 
@@ -276,6 +290,14 @@ class Run:
     def _runnable(self, name: str) -> Runnable:
         prepared = self.prepared
         return Runnable(prepared.checked[name], self.sinks[name], prepared.functions.get(name))
+
+    def warm(self, boxes: Iterable[int]) -> None:
+        """Prepares, in the background, what the jobs of these queries will need."""
+        compositor, queries = self.driver.engine.compositor, self.driver.queries
+        cells = {tuple(compositor.cell(box)) for box in boxes}
+        for cell in sorted(cells, key=lambda cell: (self.state.query_class[cell[0]], cell)):
+            recipes = of_cell([queries[box].checked for box in cell], self.prepared.schemas)
+            self.warmup.add(recipes)
 
     def start_sources(self) -> None:
         """Starts what fills the streams that are read and not yet filled."""
@@ -320,9 +342,9 @@ class Run:
         except BaseException as error:  # told to whoever waits or stops
             self._failure = error
 
-    def trial_runner(self) -> JobRunner:
+    def trial_runner(self, tag: str) -> JobRunner:
         """Runs queries that are not registered, for their cost; to be closed."""
-        return self._runner("trial")
+        return self._runner(tag)
 
     def say(
         self,
@@ -582,6 +604,8 @@ class Run:
             "job_kinds": {f.name: f.kind for f in self.driver.engine.queries.facts},
             "slides_ns": {f.name: f.slide_ns for f in self.driver.engine.queries.facts},
             "express": self.state.express,
+            "jobs": self.monitor.ways,
+            "ordinary_because": self.plans.reasons,
             "rider_bound_s": self.driver.engine.compositor.bound_ns / 1e9,
             "changes": self.changes,
             **({"shedding": asdict(self._shedding)} if self._shedding else {}),

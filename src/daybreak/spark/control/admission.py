@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from daybreak.engine.admission import QueryDemand, Verdict
+from daybreak.engine.queries import QueryFacts
 from daybreak.model.errors import ConfigError
 from daybreak.model.specs import QuerySpec
 from daybreak.policies.parts.arrival_rates import ArrivalRates
@@ -31,15 +32,16 @@ def admit(run: Run, runnable: Runnable, spec: QuerySpec) -> Verdict:
     engine = run.driver.engine
     demand = QueryDemand(engine.state, engine.queries, engine.compositor, run.rates.per_s)
     cls = run.prepared.network.class_index[spec.cls]
+    facts = facts_of(runnable, spec, prepared=run.plans.usable)
     return demand.admit(
-        facts_of(runnable, spec),
+        facts,
         cls,
         run.limits.admit_load,
-        lambda tuples: _trial_ns(run, runnable, tuples),
+        lambda tuples: _trial_ns(run, runnable, facts, tuples),
     )
 
 
-def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
+def _trial_ns(run: Run, runnable: Runnable, facts: QueryFacts, tuples: int) -> float:
     """The time of a job over so many tuples: the query is run twice on what arrived last."""
     tables: dict[str, pa.Table] = {}
     for stream in runnable.checked.reads:
@@ -49,8 +51,7 @@ def _trial_ns(run: Run, runnable: Runnable, tuples: int) -> float:
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
     took_ns = _timed_ns(run, runnable, tables)
-    checked = runnable.checked
-    costs = run.driver.engine.compositor.costs(checked.kin, checked.job_kind)
+    costs = run.driver.engine.compositor.costs(facts.kin, facts.kind)
     fixed_ns = min(costs.solo_ns(0), took_ns)
     rows: int = max(1, sum(t.num_rows for t in tables.values()))
     return fixed_ns + (took_ns - fixed_ns) / rows * tuples
@@ -60,10 +61,10 @@ def _timed_ns(run: Run, runnable: Runnable, tables: Mapping[str, pa.Table]) -> i
     context = run.prepared.spark.sparkContext
     tag = f"daybreak-trial-{token_hex(4)}"
     patience_s = min(run.limits.job_timeout_s, TRIAL_S)
-    timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
+    timer = threading.Timer(patience_s, run.plans.cancel, [tag])
     context.addJobTag(tag)
     timer.start()
-    runner = run.trial_runner()
+    runner = run.trial_runner(tag)
     try:
         runner.trial(runnable, tables)  # the first time Spark compiles
         began = time.perf_counter_ns()

@@ -42,6 +42,7 @@ def queries(run: Run, _values: Values) -> dict[str, Any]:
         "undeclared": dict(run.undeclared.until),
         "streams": streams(run),
         "troubles": run.troubles,
+        "plans": run.warmup.status(),
     }
 
 

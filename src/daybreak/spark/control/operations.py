@@ -294,9 +294,11 @@ class Operations:
             run.monitor.adopt(network)
             run.late.adopt(spec.name, checked.windowing)
             run.driver.queries[box : box + 1] = [runnable]
-            return AddQuery(box, facts_of(runnable, spec), network, self._inbox(checked, starts))
+            facts = facts_of(runnable, spec, prepared=run.plans.usable)
+            return AddQuery(box, facts, network, self._inbox(checked, starts))
 
         self._ask(make, what="registered", subject=spec.name, was=None, value=start)
+        run.driver.ask(lambda: run.warm([run.prepared.network.query_index[spec.name]]))
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
