@@ -51,7 +51,7 @@ def _trial_ns(run: Run, runnable: Runnable, facts: QueryFacts, tuples: int) -> f
         newest = run.store.table(kept[-1])
         tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
     took_ns = _timed_ns(run, runnable, tables)
-    costs = run.driver.engine.compositor.costs(facts.kin, facts.kind)
+    costs = run.driver.engine.compositor.costs(facts.share_key, facts.kind)
     fixed_ns = min(costs.solo_ns(0), took_ns)
     rows: int = max(1, sum(t.num_rows for t in tables.values()))
     return fixed_ns + (took_ns - fixed_ns) / rows * tuples
