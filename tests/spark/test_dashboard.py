@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.chromium import chromium
 from playwright.sync_api import Browser, Dialog, Page, expect
+from tests.until import until
 
 from daybreak.dashboard.server import Dashboard
 from daybreak.dashboard.source import RunFolder
@@ -105,13 +105,6 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         found = Theatre(run, browser, source, disk)
         yield found
         found.served.close()
-
-
-def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
 
 
 def recorded_arrivals(run: Run) -> int:
