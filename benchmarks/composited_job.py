@@ -30,7 +30,7 @@ from daybreak.spark.jobs.prepared.plans import PlanRunner
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.sinks.sinks import FileSink
+from daybreak.spark.sinks.files import FileSink
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import Cutter
 

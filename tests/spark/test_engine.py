@@ -81,7 +81,9 @@ def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
     frames = {}
     for stream, query in (("readings", "everything"), ("others", "all_others")):
         data: Any = run.rows(query)
-        frames[stream] = session.createDataFrame(data, run.prepared.schemas[stream])
+        frames[stream] = session.createDataFrame(
+            data, run.parts.catalog.application.schemas[stream]
+        )
         frames[stream].createOrReplaceTempView(stream)
     spark.table("districts").createOrReplaceGlobalTempView("districts")
     session.table("global_temp.districts").createOrReplaceTempView("districts")
@@ -195,7 +197,12 @@ def test_what_changes_while_it_runs_holds_at_the_next_schedule(
     policy.__dict__["on_change"] = on_change
     with declare(spark).run(policy, run_dir=tmp_path / "run") as run:
         run.change_class_priority("low", 90)
-        assert run.state.class_priority[run.prepared.network.class_index["low"]] == 90
+        assert (
+            run.parts.figures.state.class_priority[
+                run.parts.catalog.application.network.class_index["low"]
+            ]
+            == 90
+        )
         run.assign_class("union", "high")
         run.set_weight("filter", 0.5)
         for wrong in (

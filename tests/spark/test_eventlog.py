@@ -90,7 +90,7 @@ def test_a_run_tells_what_happened_to_it(
                  "weight": 1.0, "qos": None, "sink": {"format": "console", "path": None},
                  "on_full": None}  # fmt: skip
         # What one more query costs is not known before.
-        until(lambda: run.rates.per_s("readings"), "rows arrive")
+        until(lambda: run.parts.inflow.rates.per_s("readings"), "rows arrive")
         with pytest.raises(ConfigError, match="is not admitted"):
             call(folder, "register", {"query": query})
         with pytest.raises(ConfigError, match="priority -1"):

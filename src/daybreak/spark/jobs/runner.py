@@ -47,8 +47,8 @@ from daybreak.spark.log.rows import CursorMove, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
-from daybreak.spark.sinks.file_sync import Settler
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
@@ -108,7 +108,7 @@ class JobRunner:
         store: SegmentStore,
         log: CommitLog,
         partials: Partials,
-        settler: Settler,
+        syncer: FileSyncer,
         scratch: Path,
         prepared: PlanRunner | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class JobRunner:
         self._store = store
         self._log = log
         self._partials = partials
-        self._settler = settler
+        self._syncer = syncer
         self._scratch = scratch
         self._catalyst = Catalyst(self._session)
         self._prepared = prepared
@@ -401,7 +401,7 @@ class JobRunner:
         for file in files:
             try:
                 bring(sinks[file.query], file)
-                self._settler.add(file)
+                self._syncer.add(file)
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
