@@ -16,7 +16,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.laws import assert_same, busy_network
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.simulate import simulate
 
 
@@ -102,7 +102,7 @@ def test_short_cuts_change_nothing(
     for lists in (True, False):
         state, monitor = SystemState(network), Monitor(network)
         executor = VirtualExecutor(state, schedule, monitor, overheads, lists=lists)
-        Loop(state, policy(), executor, seed).run()
+        SimulationLoop(state, policy(), executor, seed).run()
         reports.append(monitor.report(state, executor.now_ns, 1, {}))
     assert_same(*reports)
     assert reports[0].boxes == reports[1].boxes

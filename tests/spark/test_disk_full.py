@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.until import until
 
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits

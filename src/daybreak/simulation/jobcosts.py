@@ -34,7 +34,7 @@ class RecordedJob(NamedTuple):
     cost_ns: int
 
 
-class Figures:
+class FittedCosts:
     """The fitted form, and how far the jobs it was fitted to were off."""
 
     def __init__(
@@ -70,9 +70,9 @@ class JobCosts:
         for job in jobs:
             if job.queries[0] in kinds:
                 by_kind[kinds[job.queries[0]]].append(job)
-        typical = Figures(jobs).figures
-        self.of: dict[Hashable, Figures] = {
-            kind: Figures(mine, None if len(mine) >= FEWEST else typical)
+        typical = FittedCosts(jobs).figures
+        self.of: dict[Hashable, FittedCosts] = {
+            kind: FittedCosts(mine, None if len(mine) >= FEWEST else typical)
             for kind, mine in by_kind.items()
         }
 

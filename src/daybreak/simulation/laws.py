@@ -26,7 +26,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.query_laws import QUERY_LAWS, Make
 from daybreak.simulation.simulate import simulate
 
@@ -148,7 +148,7 @@ def survives_changes(make: Make) -> None:
     policy = make()
     monitor.tell_of_results(policy)
     executor = VirtualExecutor(state, schedule, monitor, OVERHEADS["light"])
-    loop = Loop(state, policy, executor, seed=1)
+    loop = SimulationLoop(state, policy, executor, seed=1)
     random = Random(4)
     while True:
         loop.dispatch()

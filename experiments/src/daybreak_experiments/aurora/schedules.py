@@ -14,7 +14,7 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome
 from daybreak_experiments.rules import as_claimed
 
@@ -160,7 +160,7 @@ def run_schedule(policy: str, params: dict[str, Any]) -> tuple[str, list[int]]:
     at_once = ArrivalSchedule(np.zeros(3, np.int64), np.arange(3, dtype=np.int32))
     executor = _Noting(state, at_once, monitor, Overheads())
     executor.calls = []
-    Loop(state, make_policy_with(policy, **params), executor, 1).run()
+    SimulationLoop(state, make_policy_with(policy, **params), executor, 1).run()
     left = monitor.report(state, executor.now_ns, 1, {}).outputs.departure_ns // UNIT_NS
     return " ".join(network.boxes[b].name for b in executor.calls), left.tolist()
 
