@@ -15,10 +15,10 @@ from tests.until import until
 from daybreak.links.counters import SenderCounters
 from daybreak.links.frames import HEADER_BYTES, Frame, Kind, encode, read_frame
 from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_sink import LinkSink
 from daybreak.links.receiver import MOST_NAMES, LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS
 from daybreak.links.sender import LinkSender, parse_address
-from daybreak.links.sink import LinkSink
 from daybreak.model import ConfigError
 
 PATIENT = (

@@ -17,7 +17,7 @@ import typer
 
 from daybreak.cli.console import console, error_console, print_json, progress
 from daybreak.links.counters import SenderCounters
-from daybreak.links.files import load_scenario
+from daybreak.links.link_files import load_scenario
 from daybreak.links.link_simulator import ClassCounts, counts
 from daybreak.links.needs import needs
 from daybreak.links.playback import forecast, play

@@ -1,7 +1,7 @@
 """Routing tuples through filter services: at the optimum under load, quickly otherwise."""
 
 from daybreak.filters.capacity import OnlineEstimator
-from daybreak.filters.declarations import Estimate, Filter, load_filters
+from daybreak.filters.declared_filters import Estimate, Filter, load_filters
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
 from daybreak.filters.measurement import Capacity, Trigger, measure, measurement

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.filters.declarations import Estimate
+from daybreak.filters.declared_filters import Estimate
 
 #: A level is believed after so many calls and two rounds of as many as it holds; it remembers
 #: about four times that. So a service that got slower is believed after as many calls, however

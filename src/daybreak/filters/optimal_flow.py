@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daybreak.filters.declarations import Estimate
+from daybreak.filters.declared_filters import Estimate
 
 Permutation = tuple[int, ...]
 #: Residual capacities this close, relative to the largest capacity, count as equal.

@@ -21,12 +21,12 @@ from types import TracebackType
 from typing import Any, Literal
 
 from daybreak.filters.capacity import CallTicket, OnlineEstimator
-from daybreak.filters.declarations import check_names
+from daybreak.filters.declared_filters import check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates
-from daybreak.filters.health import ReplicaState, ServiceState
 from daybreak.filters.probing import measure_replica
+from daybreak.filters.replica_health import ReplicaState, ServiceState
 from daybreak.filters.routers import make_router
 from daybreak.filters.services.base import Service, ServiceUnavailable
 from daybreak.model.errors import ConfigError, DaybreakError

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from daybreak.filters.capacity import CallTicket, OnlineEstimator
-from daybreak.filters.declarations import Filter, check_names
+from daybreak.filters.declared_filters import Filter, check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from daybreak.freshness.mirror import Floats, Mirror, freshness
-from daybreak.freshness.planner import RefreshPlan
 from daybreak.freshness.refresh_limits import RefreshLimits
+from daybreak.freshness.refresh_planner import RefreshPlan
 from daybreak.model.errors import ConfigError, suggestion
 
 # pyarrow is imported where it is used: most commands do without.

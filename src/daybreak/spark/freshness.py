@@ -1,6 +1,6 @@
 """The refresh planner and its estimators on DataFrames, for mirrors larger than one memory.
 
-The same search as `daybreak.freshness.planner`, but a step is one aggregation over cached
+The same search as `daybreak.freshness.refresh_planner`, but a step is one aggregation over cached
 columns. The arithmetic of `daybreak.freshness.stationarity` is written out in SQL: Spark's
 generated code runs it without a Python process.
 """

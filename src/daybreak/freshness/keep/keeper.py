@@ -18,8 +18,8 @@ from daybreak.freshness.keep.mirror_source import Fetched, MirrorSource, SourceE
 from daybreak.freshness.keep.store import Row, Store
 from daybreak.freshness.mirror import Floats, Mirror
 from daybreak.freshness.mirror_files import read_table
-from daybreak.freshness.planner import RefreshPlan, plan
 from daybreak.freshness.refresh_limits import RefreshLimits, floor_for_freshness
+from daybreak.freshness.refresh_planner import RefreshPlan, plan
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import redacted, shown_url
 

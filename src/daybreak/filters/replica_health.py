@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daybreak.filters.capacity import CallTicket, OnlineEstimator
-from daybreak.filters.declarations import Estimate
+from daybreak.filters.declared_filters import Estimate
 from daybreak.filters.measurement import Capacity, Trigger
 from daybreak.filters.services.base import Replica, Service
 
