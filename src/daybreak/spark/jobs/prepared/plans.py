@@ -29,9 +29,9 @@ from daybreak.spark.jobs.prepared.trains import read_result, write_train
 FAILURES = (OSError, Py4JError, PySparkException, pa.ArrowException, TypeError)
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
-#: Up to so many rows of all streams a plan takes less time than it takes to start an ordinary job,
-#: whatever that has to compute with (benchmarks/without_a_job.py --crossover).
-MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 200_000, "join": 300_000}
+#: Up to so many rows of all streams, the most that were measured, one thread is faster than an
+#: ordinary job on two cores (benchmarks/without_a_job.py --crossover).
+MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 400_000, "join": 800_000}
 #: What a train and its result may take, in memory that Python and the JVM share.
 MOST_BYTES = 256 << 20
 #: Plans that are kept, those used last; and what they may take, with static tables.
