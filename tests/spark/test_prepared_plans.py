@@ -11,9 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JError
 from tests.spark.windows.logs import bag
 
+from daybreak.spark.jobs.inmemory import MemoryFolder
 from daybreak.spark.jobs.prepared import plans as plans_module
+from daybreak.spark.jobs.prepared.jvm import Java
 from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
 from daybreak.spark.jobs.prepared.plans import SWITCH, Cancelled, PlanRunner, Plans
 
@@ -205,10 +208,29 @@ def test_an_expression_that_fails_is_left_to_the_ordinary_job(
     for _ in range(plans_module.MOST_FAILURES):
         assert runner.run(recipe(sql, ("a",)), {"a": bad}) is None
         found = runner.run(recipe(sql, ("a",)), {"a": good})
-        if found is not None:
-            assert found.table.num_rows == good.num_rows
-    assert any("DIVIDE_BY_ZERO" in reason for reason in plans.reasons)
-    assert plans.reasons["failed several times"] == 1, "the last good train took a job"
+        assert found is not None, "what it computed halfway has left nothing behind"
+        assert found.table.num_rows == good.num_rows
+    for _ in range(plans_module.MOST_FAILURES + 1):
+        assert runner.run(recipe(sql, ("a",)), {"a": bad}) is None
+    assert plans.why() == {
+        "failed: [DIVIDE_BY_ZERO]": 2 * plans_module.MOST_FAILURES,
+        "failed several times": 1,
+    }
+
+
+def test_memory_that_is_full_is_left_to_the_ordinary_job(
+    plans: Plans, runner: PlanRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans_module, "MemoryFolder", lambda: MemoryFolder(tmp_path))
+    wanted = recipe(KINDS["filter"])
+    assert runner.run(wanted, TRAINS[0]) is not None
+    (folder,) = tmp_path.glob("daybreak-*")
+    assert [file.name for file in folder.iterdir()] == ["lock"], "rows do not stay in memory"
+    for name in ("in0", "out"):
+        (folder / name).symlink_to("/dev/full")
+        assert runner.run(wanted, TRAINS[0]) is None
+        assert runner.run(wanted, TRAINS[0]) is not None
+    assert plans.reasons.total() == 2
 
 
 def test_an_interrupted_plan_ends(plans: Plans, runner: PlanRunner) -> None:
@@ -271,6 +293,18 @@ def test_workers_share_a_plan_but_not_its_state(session: SparkSession, plans: Pl
         thread.join()
     assert not wrong
     assert not plans.reasons
+
+
+def test_a_spark_that_lacks_a_piece_is_no_error(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_java: Java) -> object:
+        raise Py4JError("Runs does not exist in the JVM")
+
+    monkeypatch.setattr(Java, "runs", missing)
+    plans = Plans(session)
+    assert "does not exist" in plans.missing
+    assert plans.worker("test").run(recipe(KINDS["filter"]), TRAINS[0]) is None
 
 
 def test_a_switch_turns_it_off(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,14 @@ runs an ordinary job, which is authoritative, and the reason is counted.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
@@ -25,8 +23,6 @@ from daybreak.spark.jobs.prepared.jvm import Java, Runs, Unfit
 from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
 from daybreak.spark.jobs.prepared.trains import read_result, write_train
 
-#: What a piece that is missing, or an expression that fails, comes as.
-FAILURES = (OSError, Py4JError, PySparkException, pa.ArrowException, TypeError)
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
 #: Up to so many rows of all streams, the most that were measured, one thread is faster than an
@@ -37,26 +33,30 @@ MOST_BYTES = 256 << 20
 #: Plans that are kept, those used last; and what they may take, with static tables.
 MOST_PLANS = 500
 MOST_KEPT_BYTES = 512 << 20
-#: A plan that has failed so often is given up.
+#: One plan may take a quarter of that.
+MOST_PLAN_BYTES = MOST_KEPT_BYTES // 4
+#: A plan that has failed so often in a row is given up.
 MOST_FAILURES = 3
+_ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
 
 
 class Cancelled(Exception):
     """The job's time was over while its plan ran."""
 
 
-@dataclass
-class _Entry:
-    planned: Future[Planned] = field(default_factory=Future)
-    failures: int = 0
+def _is_planned(entry: Future[Planned]) -> bool:
+    return entry.done() and entry.exception() is None
 
 
-def _is_planned(entry: _Entry) -> bool:
-    return entry.planned.done() and entry.planned.exception() is None
+def _kept_bytes(entry: Future[Planned]) -> int:
+    return entry.result().bytes if _is_planned(entry) else 0
 
 
-def _kept_bytes(entry: _Entry) -> int:
-    return entry.planned.result().bytes if _is_planned(entry) else 0
+def _class_of(error: Exception) -> str:
+    """What went wrong without the values of rows: reasons are counted, and must not be many."""
+    line = one_line(error)
+    marked = _ERROR_CLASS.search(line)
+    return marked[0] if marked else line.split(":")[0]
 
 
 class Plans:
@@ -65,7 +65,9 @@ class Plans:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._guard = threading.Lock()
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, Future[Planned]] = OrderedDict()
+        #: Of plans that could not be made, or run, how often in a row.
+        self._failures: Counter[Hashable] = Counter()
         #: Why trains took an ordinary job, and how often.
         self.reasons: Counter[str] = Counter()
         #: None where this Spark lacks something, or it is switched off; then ``missing`` says why.
@@ -76,7 +78,7 @@ class Plans:
             return
         try:
             self.runs = Java(spark).runs()
-        except FAILURES as error:
+        except Exception as error:
             self.missing = one_line(error)
 
     @property
@@ -101,7 +103,7 @@ class Plans:
             found = runner.compute(PROBE, {"rows": pa.table({"k": [1, 2, 1]})}).table
             if sorted(found.column(0).to_pylist()) != [1, 2]:
                 self._give_up("a plan gave wrong rows")
-        except (Unfit, *FAILURES) as error:
+        except Exception as error:
             self._give_up(one_line(error))
 
     def _give_up(self, why: str) -> None:
@@ -112,19 +114,24 @@ class Plans:
         with self._guard:
             entry, known = self._entries.get(recipe.key), recipe.key in self._entries
             if entry is None:
-                entry = self._entries[recipe.key] = _Entry()
+                entry = self._entries[recipe.key] = Future()
             self._entries.move_to_end(recipe.key)
         if not known:
             try:
-                entry.planned.set_result(planner().plan(recipe))
+                entry.set_result(self._fitting(planner().plan(recipe)))
                 self._make_room()
             except Unfit as unfit:
-                entry.planned.set_exception(unfit)
-            except BaseException as error:
-                entry.planned.set_exception(Unfit(f"cannot be planned: {one_line(error)}"))
-                if not isinstance(error, FAILURES):
-                    raise
-        return entry.planned.result()
+                entry.set_exception(unfit)
+            except Exception as error:
+                entry.set_exception(Unfit(f"cannot be planned: {one_line(error)}"))
+                self.failed(recipe.key)
+        return entry.result()
+
+    @staticmethod
+    def _fitting(planned: Planned) -> Planned:
+        if planned.bytes > MOST_PLAN_BYTES:
+            raise Unfit("static tables are too large to be kept")
+        return planned
 
     def _make_room(self) -> None:
         """Gives up the plans that were used least lately."""
@@ -139,19 +146,23 @@ class Plans:
         with self._guard:
             for entry in self._entries.values():
                 if _is_planned(entry):
-                    entry.planned.result().copies.pop(tag, None)
+                    entry.result().copies.pop(tag, None)
 
     def failed(self, key: Hashable) -> None:
-        """A run of a plan failed; after some of these it is not tried again."""
+        """A plan could not be made, or run: it is made again, some times, and then given up."""
         with self._guard:
-            entry = self._entries.get(key)
-            if entry is None:
+            self._failures[key] += 1
+            if self._failures[key] < MOST_FAILURES:
+                self._entries.pop(key, None)
                 return
-            entry.failures += 1
-            if entry.failures >= MOST_FAILURES:
-                given_up = _Entry(failures=entry.failures)
-                given_up.planned.set_exception(Unfit("failed several times"))
-                self._entries[key] = given_up
+            given_up: Future[Planned] = Future()
+            given_up.set_exception(Unfit("failed several times"))
+            self._entries[key] = given_up
+
+    def succeeded(self, key: Hashable) -> None:
+        if key in self._failures:
+            with self._guard:
+                self._failures.pop(key, None)
 
     def drop(self, key: Hashable) -> None:
         """A static table has changed: the next who asks plans it again."""
@@ -201,9 +212,11 @@ class PlanRunner:
             return self.compute(recipe, tables)
         except Unfit as unfit:
             self._plans.count(str(unfit))
-        except FAILURES as error:
+        except Cancelled:
+            raise
+        except Exception as error:  # whatever it is: the ordinary job is authoritative
             self._plans.failed(recipe.key)
-            self._plans.count(f"failed: {one_line(error)}")
+            self._plans.count(f"failed: {_class_of(error)}")
         return None
 
     def prepare(self, recipe: Recipe) -> None:
@@ -213,7 +226,7 @@ class PlanRunner:
         self._run_once(planned, nothing)
 
     def compute(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed:
-        """The result over these rows; ``Unfit``, or one of ``FAILURES``, if it takes a job."""
+        """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
         rows = sum(table.num_rows for table in tables.values())
         if sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
@@ -223,6 +236,7 @@ class PlanRunner:
                 raise Unfit("too many rows")
             result = self._run_once(planned, tables)
             if result is not None:
+                self._plans.succeeded(recipe.key)
                 return Computed(result, planned.made)
             self._plans.drop(recipe.key)
         raise Unfit("a static table keeps changing")
@@ -235,20 +249,24 @@ class PlanRunner:
         if self._folder is None:
             self._folder = MemoryFolder()
         path = self._folder.path
-        for number, leaf in enumerate(planned.leaves):
-            write_train(path / f"in{number}", tables[leaf.name], leaf.reads, leaf.layout)
         if self._tag not in planned.copies:
             planned.copies[self._tag] = planned.plan.copy()
         copy = planned.copies[self._tag]
-        written = runs.run(copy, self._tag, str(path), len(planned.leaves), MOST_BYTES)
-        match written:
-            case -1:
-                raise Cancelled
-            case -2:
-                return None
-            case -3:
-                raise Unfit("the result is too large")
-        return read_result(path / "out", planned.schema)
+        try:
+            for number, leaf in enumerate(planned.leaves):
+                write_train(path / f"in{number}", tables[leaf.name], leaf.reads, leaf.layout)
+            written = runs.run(copy, self._tag, str(path), len(planned.leaves), MOST_BYTES)
+            match written:
+                case -1:
+                    raise Cancelled("cancelled")
+                case -2:
+                    return None
+                case -3:
+                    raise Unfit("the result is too large")
+            return read_result(path / "out", planned.schema)
+        finally:  # they take memory
+            for name in ("out", *(f"in{number}" for number in range(len(planned.leaves)))):
+                (path / name).unlink(missing_ok=True)
 
     def _make_planner(self) -> Planner:
         if self._planner is None:

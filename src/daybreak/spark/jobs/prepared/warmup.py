@@ -10,11 +10,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 
 from daybreak.runtime.eventlog import Say
-from daybreak.spark.jobs.prepared.jvm import Unfit
 from daybreak.spark.jobs.prepared.planner import Recipe
-from daybreak.spark.jobs.prepared.plans import FAILURES, Cancelled, Plans
+from daybreak.spark.jobs.prepared.plans import Plans
 
 
 class WarmUp:
@@ -61,10 +61,8 @@ class WarmUp:
             self._plans.probe(runner)
             self._announce()
             while (recipe := self._waiting.get()) is not None and not self._closed.is_set():
-                try:
+                with suppress(Exception):  # the job that needs it finds out, and counts it
                     runner.prepare(recipe)
-                except (Unfit, Cancelled, *FAILURES):
-                    pass  # the job that needs it finds out, and counts it
                 self.done += 1
         finally:
             runner.close()
