@@ -250,6 +250,9 @@ class Snapshot:
     undeclared: Mapping[str, str] = field(default_factory=dict)
     #: Of a policy that plans: see docs/planned.md.
     plan: Mapping[str, Any] | None = None
+    #: Prepared plans: how many are wanted and ready, jobs by the way they ran, and why trains took
+    #: Spark jobs. Empty where it is not recorded.
+    prepared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def last(self) -> Point | None:
@@ -285,6 +288,7 @@ class Snapshot:
             "log_max_bytes": self.log_max_bytes,
             "offsets": [o._asdict() for o in self.offsets],
             "undeclared": dict(self.undeclared),
+            "prepared": dict(self.prepared),
             "plan": self.plan,
         }
 

@@ -253,7 +253,7 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         health = Health(application.name, driver, syncer, sources)
         status = StatusReader(
             catalog, driver, figures, log, inflow, undeclared, changes, maintenance, tasks,
-            limits.log_max_bytes,
+            limits.log_max_bytes, warmup.status,
         )  # fmt: skip
         registration = Registration(catalog, engine, log, inflow, figures.monitor, plans, warmup)
         admission = Admission(

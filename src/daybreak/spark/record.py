@@ -78,7 +78,7 @@ class Manifest:
             "slides_ns": {f.name: f.slide_ns for f in queries.facts},
             "express": self.engine.state.express,
             "jobs": self.monitor.ways,
-            "ordinary_because": self.plans.reasons,
+            "ordinary_because": self.plans.why(),
             "rider_bound_s": self.engine.compositor.bound_ns / 1e9,
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),

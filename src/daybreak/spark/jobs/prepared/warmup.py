@@ -44,9 +44,9 @@ class WarmUp:
         plans = self._plans
         return {
             "wanted": self.asked,
-            "prepared": self.done,
+            "ready": self.done,
             "missing": plans.missing or None,
-            "ordinary_because": dict(plans.reasons),
+            "ordinary_because": plans.why(),
         }
 
     def close(self) -> None:
