@@ -19,6 +19,7 @@ from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.starts import load_run
 from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
+from daybreak.spark.jobs.prepared.plans import SWITCH
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_every_query_gives_the_rows_of_the_batch(
     """With compositing, and without it (a bound of 0); without jobs, with jobs on rows in memory,
     and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
-        monkeypatch.setattr("daybreak.spark.jobs.runner.MOST_ROWS", 0)
+        monkeypatch.setenv(SWITCH, "1")
         monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)

@@ -206,7 +206,7 @@ def test_a_sink_that_does_not_return_holds_up_its_own_query_alone(
 def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """On Spark by its tag; a function that hangs in the driver is left behind."""
+    """On Spark by its tag, and where its plan was prepared; what hangs in Python is left behind."""
 
     def slow(n: int) -> int:
         time.sleep(60)
@@ -216,6 +216,11 @@ def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     hung = threading.Event()
     app = declare(spark)
     app.query("slow", sql="SELECT slow(CAST(reading AS INT)) AS reading FROM readings")
+    app.query(  # half a minute and more, most of it after the time limit
+        "long",
+        sql="SELECT reading FROM readings LATERAL VIEW explode(sequence(1, 10000)) t AS x "
+        "LATERAL VIEW explode(sequence(1, 10000)) u AS y WHERE x + y < 0",
+    )
 
     @app.query()
     def hanging(readings: DataFrame) -> DataFrame:
@@ -226,7 +231,7 @@ def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     limits = Limits(retries=0, job_timeout_s=4.0)
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, on_failure="report") as run:
         run.drain()
-        assert run.failures.keys() == {"slow", "hanging"}
+        assert run.failures.keys() == {"slow", "long", "hanging"}
         assert all("job_timeout = 4 s" in why for why in run.failures.values())
         assert readings(run, "well") == list(range(100))
         hung.set()  # what was left behind comes back, and must not commit

@@ -248,6 +248,8 @@ class Snapshot:
     offsets: tuple[OffsetRow, ...] = ()
     #: Queries that are no longer declared, and until when (ISO 8601) their places are kept.
     undeclared: Mapping[str, str] = field(default_factory=dict)
+    #: How many plans were prepared, of how many, and why trains took Spark jobs instead.
+    prepared_plans: Mapping[str, Any] = field(default_factory=dict)
     #: Of a policy that plans: see docs/planned.md.
     plan: Mapping[str, Any] | None = None
 
@@ -285,6 +287,7 @@ class Snapshot:
             "log_max_bytes": self.log_max_bytes,
             "offsets": [o._asdict() for o in self.offsets],
             "undeclared": dict(self.undeclared),
+            "prepared_plans": dict(self.prepared_plans),
             "plan": self.plan,
         }
 

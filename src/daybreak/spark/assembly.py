@@ -11,7 +11,6 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -47,6 +46,8 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.partials import Partials
@@ -54,6 +55,7 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
 from daybreak.spark.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
+from daybreak.spark.preparation import Preparation
 from daybreak.spark.record import Figures, Manifest, RunRecord
 from daybreak.spark.reporter import Reporter
 from daybreak.spark.retention import Retention
@@ -107,6 +109,7 @@ class RunParts:
     #: What earlier processes had left.
     recovered: Recovery
     figures: Figures
+    plans: Plans
     runners: RunnerFactory
     driver: Driver
     arrivals: Arrivals
@@ -164,6 +167,7 @@ class RunnerFactory:
     application: CheckedApplication
     storage: Storage
     syncer: FileSyncer
+    plans: Plans
 
     def tagged(self, tag: str) -> JobRunner:
         """For the thread that calls; its jobs can be cancelled by the tag."""
@@ -174,7 +178,7 @@ class RunnerFactory:
         application, storage = self.application, self.storage
         return JobRunner(
             application.spark, application.schemas, storage.store, storage.log, storage.partials,
-            self.syncer, storage.rundir.scratch / name,
+            self.syncer, storage.rundir.scratch / name, self.plans.worker(name),
         )  # fmt: skip
 
 
@@ -192,11 +196,13 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         application = catalog.application  # with the queries registered in earlier runs
 
         figures = Figures(accepted.state)
-        engine = _engine(accepted, storage, options)
+        plans = Plans(application.spark)
+        engine = _engine(accepted, storage, plans, options)
         changes = ChangeLog(figures.start_ns, say)
         manifest = Manifest(
-            catalog, engine, log, dead_letters, late, changes, options.shedding, figures.start_ns
-        )
+            catalog, engine, figures.monitor, plans, log, dead_letters, late, changes,
+            options.shedding, figures.start_ns,
+        )  # fmt: skip
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
         backpressure = Backpressure()
         retention = Retention(
@@ -205,13 +211,16 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         maintenance = Maintenance(retention, clocks, backpressure, record)
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
-        runners = RunnerFactory(application, storage, syncer)
+        runners = RunnerFactory(application, storage, syncer, plans)
         driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, say)
         threads.callback(driver.join)
         arrivals = Arrivals(late, driver)
         for view in catalog.views():
             view.bind(store, arrivals.on_segment, arrivals.on_tick)
         _announce_start(accepted)
+        preparation = Preparation(WarmUp(plans, say), engine, catalog)
+        threads.callback(preparation.warmup.close)
+        preparation.prepare(range(len(catalog.runnables)))
         driver.start(*_held(catalog, log, accepted.recovered))
         threads.callback(driver.stop)
 
@@ -233,11 +242,14 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         health = Health(application.name, driver, syncer, sources)
         status = StatusReader(
             catalog, driver, figures, log, inflow, undeclared, changes, maintenance, tasks,
-            limits.log_max_bytes,
+            preparation.warmup, limits.log_max_bytes,
         )  # fmt: skip
-        registration = Registration(catalog, engine, log, inflow, figures.monitor)
-        new_runner = partial(runners.named, "trial")
-        admission = Admission(application.spark, engine, store, inflow.rates, limits, new_runner)
+        registration = Registration(
+            catalog, engine, log, inflow, figures.monitor, plans, preparation
+        )
+        admission = Admission(
+            application.spark, engine, store, inflow.rates, limits, plans, runners.named
+        )
         controller = Controller(
             catalog, driver, log, storage.rundir, undeclared, registration, admission, changes,
             health, say,
@@ -246,9 +258,9 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         control = ControlServer(storage.rundir.root, protocol.handle)
         threads.callback(control.close)
         return RunParts(
-            storage.rundir, log, store, catalog, accepted.recovered, figures, runners, driver,
-            arrivals, inflow, retention, record, changes, health, controller, status, protocol,
-            control, say, threads.pop_all(), files.pop_all(),
+            storage.rundir, log, store, catalog, accepted.recovered, figures, plans, runners,
+            driver, arrivals, inflow, retention, record, changes, health, controller, status,
+            protocol, control, say, threads.pop_all(), files.pop_all(),
         )  # fmt: skip
 
 
@@ -322,13 +334,16 @@ def _catch_up(catalog: Catalog, log: CommitLog) -> None:
             view.closed(progress[view.query].closed_us, time.time_ns())
 
 
-def _engine(accepted: Accepted, storage: Storage, options: Options) -> Engine:
+def _engine(accepted: Accepted, storage: Storage, plans: Plans, options: Options) -> Engine:
     """An engine whose inboxes hold what was ingested before this start and not yet answered."""
     catalog, inboxes = accepted.catalog, accepted.start.inboxes()
     specs = catalog.application.specs
     return Engine(
         accepted.state,
-        [facts_of(query, specs[query.name]) for query in catalog.runnables],
+        [
+            facts_of(query, specs[query.name], prepared=plans.usable)
+            for query in catalog.runnables
+        ],
         [inboxes[query.name] for query in catalog.runnables],
         catalog.application.policy,
         Settings(
@@ -355,7 +370,7 @@ def _driver(
     )  # fmt: skip
     hooks = Hooks(
         runners.tagged,
-        catalog.application.spark.sparkContext.cancelJobsWithTag,
+        runners.plans.cancel,
         maintenance.tidy,
         retention.give_up,
         maintenance.note_trouble,

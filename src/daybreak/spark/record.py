@@ -19,6 +19,7 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.version import __version__
 
@@ -44,6 +45,8 @@ class Manifest:
 
     catalog: Catalog
     engine: Engine
+    monitor: Monitor
+    plans: Plans
     log: CommitLog
     dead_letters: DeadLetters
     late: LateRows
@@ -74,6 +77,8 @@ class Manifest:
             "job_kinds": {f.name: f.kind for f in queries.facts},
             "slides_ns": {f.name: f.slide_ns for f in queries.facts},
             "express": self.engine.state.express,
+            "jobs": self.monitor.ways,
+            "ordinary_because": self.plans.reasons,
             "rider_bound_s": self.engine.compositor.bound_ns / 1e9,
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast, get_args
 
 import pytest
@@ -118,7 +119,7 @@ class World:
         app = application()
         self.catalog = Catalog(app, app.sinks(folder / "run"))
         state = JobState(app.network, 1)
-        facts = [facts_of(r, app.specs[r.name]) for r in self.catalog.runnables]
+        facts = [facts_of(r, app.specs[r.name], prepared=False) for r in self.catalog.runnables]
         engine = Engine(state, facts, [Inbox() for _ in NAMES], app.policy, Settings())
         figures = Figures(state)
         accounts = Accounts(
@@ -152,7 +153,7 @@ class World:
         maintenance = Maintenance(*cast(Any, (None,) * 4))
         self.status = StatusReader(
             self.catalog, self.driver, figures, self.log, inflow, undeclared, self.changes,
-            maintenance, (), 2**30,
+            maintenance, (), cast(Any, SimpleNamespace(status=dict)), 2**30,
         )  # fmt: skip
         self.protocol = Protocol(self.controller, self.status, self.say)
 

@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from daybreak.engine.admission import Demand, Verdict
 from daybreak.engine.engine import Engine
+from daybreak.engine.queries import QueryFacts
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.log.segments import SegmentStore
 
@@ -36,20 +38,22 @@ class Admission:
     store: SegmentStore
     rates: StreamRates
     limits: Limits
-    #: Makes a runner for queries that are not registered, to be closed.
-    new_runner: Callable[[], JobRunner]
+    plans: Plans
+    #: Makes a runner whose jobs have a tag, for queries that are not registered; to be closed.
+    new_runner: Callable[[str], JobRunner]
 
     def judge(self, runnable: Runnable, spec: QuerySpec) -> Verdict:
         engine = self.engine
         demand = Demand(engine.state, engine.queries, engine.compositor, self.rates.per_s)
+        facts = facts_of(runnable, spec, prepared=self.plans.usable)
         return demand.admit(
-            facts_of(runnable, spec),
+            facts,
             engine.state.network.class_index[spec.cls],
             self.limits.admit_load,
-            lambda tuples: self._trial_ns(runnable, tuples),
+            lambda tuples: self._trial_ns(runnable, facts, tuples),
         )
 
-    def _trial_ns(self, runnable: Runnable, tuples: int) -> float:
+    def _trial_ns(self, runnable: Runnable, facts: QueryFacts, tuples: int) -> float:
         """The time of a job over so many tuples: the query is run twice on what arrived last."""
         tables: dict[str, pa.Table] = {}
         for stream in runnable.checked.reads:
@@ -59,8 +63,7 @@ class Admission:
             newest = self.store.table(kept[-1])
             tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
         took_ns = self._timed_ns(runnable, tables)
-        form = runnable.checked.form
-        costs = self.engine.compositor.costs(form.kin, form.job_kind)
+        costs = self.engine.compositor.costs(facts.kin, facts.kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)
         rows: int = max(1, sum(t.num_rows for t in tables.values()))
         return fixed_ns + (took_ns - fixed_ns) / rows * tuples
@@ -69,10 +72,10 @@ class Admission:
         context = self.spark.sparkContext
         tag = f"daybreak-trial-{token_hex(4)}"
         patience_s = min(self.limits.job_timeout_s, TRIAL_S)
-        timer = threading.Timer(patience_s, context.cancelJobsWithTag, [tag])
+        timer = threading.Timer(patience_s, self.plans.cancel, [tag])
         context.addJobTag(tag)
         timer.start()
-        runner = self.new_runner()
+        runner = self.new_runner(tag)
         try:
             runner.trial(runnable, tables)  # the first time Spark compiles
             began = time.perf_counter_ns()

@@ -215,6 +215,7 @@ class Controller:
 
         self._ask(make)
         self._changes.note(by, "registered", spec.name, None, request.start)
+        self._driver.ask(lambda: self._registration.prepare(spec.name))
         self._registration.inflow.start(self._catalog.sources())
         return Answer(verdict=verdict)
 

@@ -20,11 +20,13 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.requests import Start
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.preparation import Preparation
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
@@ -90,6 +92,8 @@ class Registration:
     log: CommitLog
     inflow: Inflow
     monitor: Monitor
+    plans: Plans
+    preparation: Preparation
 
     def add(self, spec: QuerySpec, runnable: Runnable, start: Start) -> AddQuery:
         """Durable first; then everything that knows queries knows it; returns it for the engine."""
@@ -105,7 +109,12 @@ class Registration:
         self.monitor.adopt(network)
         if isinstance(checked.form, OverWindows):
             self.inflow.late.adopt(spec.name, checked.form.windowing)
-        return AddQuery(box, facts_of(runnable, spec), network, self._inbox(checked, starts))
+        facts = facts_of(runnable, spec, prepared=self.plans.usable)
+        return AddQuery(box, facts, network, self._inbox(checked, starts))
+
+    def prepare(self, query: str) -> None:
+        """Has its plans prepared, once the engine knows the query. On the loop's thread."""
+        self.preparation.prepare([self.catalog.network.query_index[query]])
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.

@@ -24,6 +24,7 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
 from daybreak.spark.driver import Driver
 from daybreak.spark.ingest.inflow import Inflow
+from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.undeclared import Undeclared
@@ -47,6 +48,7 @@ class StatusReader:
     changes: ChangeLog
     maintenance: Maintenance
     tasks: tuple[PeriodicTasks, ...]
+    warmup: WarmUp
     log_max_bytes: int
 
     def troubles(self) -> dict[str, str]:
@@ -88,6 +90,7 @@ class StatusReader:
             log_max_bytes=self.log_max_bytes,
             offsets=self.inflow.kafka.status(),
             undeclared=dict(self.undeclared.until),
+            prepared_plans=self.warmup.status(),
             plan=policy.told(figures.start_ns).get("plan"),
         )
 

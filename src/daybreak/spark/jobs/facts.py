@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from daybreak.engine.costs import Kind
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.views import ViewSink
+from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
 
 
-def facts_of(runnable: Runnable, spec: QuerySpec) -> QueryFacts:
+def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
+    """``prepared``: whether small trains run without Spark jobs, where their plan allows it."""
     checked, form = runnable.checked, runnable.checked.form
     return QueryFacts(
         name=runnable.name,
         reads=tuple(checked.reads),
-        kind=form.job_kind,
+        kind=_kind(checked, prepared),
         kin=form.kin,
         slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
         spared=isinstance(form, OverWindows) or isinstance(runnable.sink, ViewSink),
         on_full=spec.on_full,
     )
+
+
+def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
+    is_sql, kind = checked.parsed is not None, checked.form.job_kind
+    return "prepared" if prepared and is_sql and kind != "filter" else kind
 
 
 def _slide_ns(form: Form) -> int:
