@@ -22,7 +22,6 @@ from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.functions import Function
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,6 @@ class CheckedApplication:
     schemas: Mapping[str, StructType]
     checked: Mapping[str, CheckedQuery]
     specs: Mapping[str, QuerySpec]
-    functions: Mapping[str, Function]
     callbacks: Mapping[str, Callback]
     fingerprints: Mapping[str, str]
     #: The longest window that is allowed.

@@ -9,7 +9,7 @@ from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
+from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate, SqlBody
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
@@ -28,7 +28,7 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
 
 
 def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
-    is_sql, kind = checked.parsed is not None, checked.form.job_kind
+    is_sql, kind = isinstance(checked.body, SqlBody), checked.form.job_kind
     return "prepared" if prepared and is_sql and kind != "filter" else kind
 
 

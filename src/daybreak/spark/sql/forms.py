@@ -1,5 +1,7 @@
 """The forms of queries: how the rows of a query are computed, and with which others.
 
+A query has a *body*, SQL or a function, and a *form*:
+
 ======================  ==========================================================  =============
 form                    computed from                                               shares a job
 ======================  ==========================================================  =============
@@ -13,12 +15,15 @@ form                    computed from                                           
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daybreak.engine.costs import Kind as JobKind
 from daybreak.spark.event_time import Windowing
+from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.composite import Parts
+from daybreak.spark.sql.functions import Function, Repeatable
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.pane_plans import Panes
 
@@ -92,3 +97,42 @@ class PanedAggregate(WindowAggregate):
 
 
 Form: TypeAlias = OverRows | OverWindows
+
+
+@dataclass(frozen=True)
+class SqlBody:
+    """A query in SQL."""
+
+    #: As it was written, without a closing semicolon.
+    text: str
+    #: What the parser makes of it, to be analysed where it runs.
+    parsed: Plan = field(compare=False, repr=False)
+    #: Views that it reads through to their streams, and how they are parsed, in order.
+    through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class FunctionBody:
+    """A query as a Python function on DataFrames."""
+
+    function: Function = field(compare=False, repr=False)
+    #: The plan that every call must give.
+    repeatable: Repeatable = field(compare=False, repr=False)
+
+
+Body: TypeAlias = SqlBody | FunctionBody
+
+
+def parts_of(forms: Iterable[Form]) -> list[Parts]:
+    """Of queries that run as one plan over rows."""
+    return [form.parts for form in forms if isinstance(form, Composable)]
+
+
+def aggregates_of(forms: Iterable[Form]) -> list[Aggregate]:
+    """Of queries that run as one plan over windows."""
+    return [form.aggregate for form in forms if isinstance(form, WindowAggregate)]
+
+
+def panes_in(forms: Iterable[Form]) -> list[Panes]:
+    """Of queries that run as one plan over panes."""
+    return [form.panes for form in forms if isinstance(form, PanedAggregate)]
