@@ -67,6 +67,7 @@ from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 
 NAMES = ("a", "b")
+SQL = "SELECT n FROM s"
 SCHEMA = StructType([StructField("n", LongType())])
 
 
@@ -100,8 +101,8 @@ def application() -> CheckedApplication:
         name="app", spark=cast(Any, None), timezone="UTC", folder=Path(), network=network,
         policy=make_policy_with("fcfs"), streams={"s": StreamSpec(name="s", format="json")},
         schemas={"s": SCHEMA},
-        checked={n: CheckedQuery(n, ("s",), SCHEMA, "filter", SqlBody("SELECT n FROM s", None)) for n in NAMES},
-        specs={n: QuerySpec(name=n, cls="high", sql="SELECT n FROM s") for n in NAMES},
+        checked={n: CheckedQuery(n, ("s",), SCHEMA, "filter", SqlBody(SQL, None)) for n in NAMES},
+        specs={n: QuerySpec(name=n, cls="high", sql=SQL) for n in NAMES},
         callbacks={}, fingerprints=dict.fromkeys(NAMES, "1:1"), max_window_us=10**9,
     )  # fmt: skip
 
