@@ -24,7 +24,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.control import ControlServer
-from daybreak.runtime.eventlog import EventLog, Say
+from daybreak.runtime.eventlog import Emit, EventLog
 from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.catalog import Catalog
@@ -122,7 +122,7 @@ class RunParts:
     status: StatusReader
     protocol: Protocol
     control: ControlServer
-    say: Say
+    emit: Emit
     #: Stops sources, then the loop, then the workers.
     threads: ExitStack
     #: Closes the files, once the threads have ended.
@@ -142,7 +142,7 @@ class Accepted:
     #: Queries whose places were given up now, with the reason.
     forgotten: dict[str, str]
     state: JobState
-    say: Say
+    emit: Emit
 
 
 @dataclass(frozen=True)
@@ -192,13 +192,13 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         accepted = _accept(Catalog(application, sinks), storage, event_log, options)
         log, store, dead_letters = storage.log, storage.store, storage.dead_letters
         catalog, clocks, late = accepted.catalog, accepted.clocks, accepted.late
-        undeclared, say = accepted.undeclared, accepted.say
+        undeclared, emit = accepted.undeclared, accepted.emit
         application = catalog.application  # with the queries registered in earlier runs
 
         figures = Figures(accepted.state)
         plans = Plans(application.spark)
         engine = _engine(accepted, storage, plans, options)
-        changes = ChangeLog(figures.start_ns, say)
+        changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
             catalog, engine, figures.monitor, plans, log, dead_letters, late, changes,
             options.shedding, figures.start_ns,
@@ -206,19 +206,27 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
         backpressure = Backpressure()
         retention = Retention(
-            catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes, say
+            catalog,
+            engine,
+            log,
+            store,
+            undeclared,
+            clocks,
+            backpressure,
+            limits.log_max_bytes,
+            emit,
         )
         maintenance = Maintenance(retention, clocks, backpressure, record)
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
         runners = RunnerFactory(application, storage, syncer, plans)
-        driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, say)
+        driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, emit)
         threads.callback(driver.join)
         arrivals = Arrivals(late, driver)
         for view in catalog.views():
             view.bind(store, arrivals.on_segment, arrivals.on_tick)
         _announce_start(accepted)
-        preparation = Preparation(WarmUp(plans, say), engine, catalog)
+        preparation = Preparation(WarmUp(plans, emit), engine, catalog)
         threads.callback(preparation.warmup.close)
         preparation.prepare(range(len(catalog.runnables)))
         driver.start(*_held(catalog, log, accepted.recovered))
@@ -228,14 +236,14 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
             application.spark, application.folder, application.streams, storage.rundir, store,
             dead_letters, backpressure, arrivals.on_segment,
         )  # fmt: skip
-        sources = Sources(make_source, limits, say)
+        sources = Sources(make_source, limits, emit)
         inflow = Inflow(
-            application.streams, store, sources, KafkaWatch(sources.positions, say), clocks, late,
+            application.streams, store, sources, KafkaWatch(sources.positions, emit), clocks, late,
             dead_letters, backpressure, StreamRates(),
         )  # fmt: skip
         threads.callback(inflow.stop)
         inflow.start(catalog.sources())
-        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, say)
+        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, emit)
         for periodic in tasks:
             threads.callback(periodic.stop)
 
@@ -252,15 +260,15 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         )
         controller = Controller(
             catalog, driver, log, storage.rundir, undeclared, registration, admission, changes,
-            health, say,
+            health, emit,
         )  # fmt: skip
-        protocol = Protocol(controller, status, say)
+        protocol = Protocol(controller, status, emit)
         control = ControlServer(storage.rundir.root, protocol.handle)
         threads.callback(control.close)
         return RunParts(
             storage.rundir, log, store, catalog, accepted.recovered, figures, plans, runners,
             driver, arrivals, inflow, retention, record, changes, health, controller, status,
-            protocol, control, say, threads.pop_all(), files.pop_all(),
+            protocol, control, emit, threads.pop_all(), files.pop_all(),
         )  # fmt: skip
 
 
@@ -297,11 +305,11 @@ def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Op
         view.bind(store)  # nobody listens: inboxes are filled from the store
     recovered = recover(log, catalog.sinks)
     state = JobState(application.network, options.workers, express=options.express)
-    say = Reporter(event_log, catalog, state, options.warns)
-    undeclared, forgotten = start.accept(options.forget, options.limits, say)
+    emit = Reporter(event_log, catalog, state, options.warns)
+    undeclared, forgotten = start.accept(options.forget, options.limits, emit)
     _catch_up(catalog, log)
     late = clocks.open_late(late_folder, log.cursors())
-    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, say)
+    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit)
 
 
 def _start_tasks(
@@ -311,7 +319,7 @@ def _start_tasks(
     syncer: FileSyncer,
     inflow: Inflow,
     record: RunRecord,
-    say: Say,
+    emit: Emit,
 ) -> tuple[PeriodicTasks, ...]:
     # A sink may take its time, and so has a thread of its own.
     deliveries = [
@@ -323,7 +331,7 @@ def _start_tasks(
         Task("write_record", 1.0, record.write),
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    return PeriodicTasks(deliveries, say), PeriodicTasks(chores, say)
+    return PeriodicTasks(deliveries, emit), PeriodicTasks(chores, emit)
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:
@@ -362,7 +370,7 @@ def _driver(
     retention: Retention,
     maintenance: Maintenance,
     limits: Limits,
-    say: Say,
+    emit: Emit,
 ) -> Driver:
     accounts = Accounts(
         figures.state, engine.queries, figures.monitor, figures.recorder, figures.history,
@@ -374,7 +382,7 @@ def _driver(
         maintenance.tidy,
         retention.give_up,
         maintenance.note_trouble,
-        say,
+        emit,
     )
     return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
 
@@ -389,9 +397,9 @@ def _held(catalog: Catalog, log: CommitLog, recovered: Recovery) -> list[Event]:
 
 
 def _announce_start(accepted: Accepted) -> None:
-    application, state, say = accepted.catalog.application, accepted.state, accepted.say
+    application, state, emit = accepted.catalog.application, accepted.state, accepted.emit
     policy = application.policy.name
-    say(
+    emit(
         "started",
         f"{application.name}: {len(application.checked)} queries under {policy}",
         pipeline=application.name,
@@ -402,14 +410,14 @@ def _announce_start(accepted: Accepted) -> None:
     )
     if accepted.recovered.delivered:
         results = len(accepted.recovered.delivered)
-        say("recovered", f"delivered {results} committed results", results=results)
+        emit("recovered", f"delivered {results} committed results", results=results)
     for file in accepted.recovered.missing:
-        say(
+        emit(
             "result-missing",
             f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered",
             level=logging.ERROR, query=file.query, rows=file.rows, job=file.job,
             path=str(file.path),
         )  # fmt: skip
     for name, why in accepted.forgotten.items():
-        announce_forgotten(say, name, why)
+        announce_forgotten(emit, name, why)
     accepted.undeclared.announce()

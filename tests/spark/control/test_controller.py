@@ -146,20 +146,20 @@ class World:
             EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead"),
             Backpressure(), StreamRates(),
         )  # fmt: skip
-        undeclared = Undeclared(self.log, store, self.say, app.streams, {"gone": 10**15}, 0, 0)
-        self.changes = ChangeLog(figures.start_ns, self.say)
+        undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)
+        self.changes = ChangeLog(figures.start_ns, self.emit)
         self.controller = Controller(
             self.catalog, self.driver, self.log, rundir, undeclared, cast(Any, None),
-            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources), self.say,
+            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources), self.emit,
         )  # fmt: skip
         maintenance = Maintenance(*cast(Any, (None,) * 4))
         self.status = StatusReader(
             self.catalog, self.driver, figures, self.log, inflow, undeclared, self.changes,
             maintenance, (), cast(Any, SimpleNamespace(status=dict)), 2**30,
         )  # fmt: skip
-        self.protocol = Protocol(self.controller, self.status, self.say)
+        self.protocol = Protocol(self.controller, self.status, self.emit)
 
-    def say(
+    def emit(
         self,
         event: str,
         message: str,

@@ -106,7 +106,7 @@ class Checker:
         """
         self._times = times or {}
         self._with_panes = panes
-        # Spark logs each analysis error with its whole stack; ours say the same in one line.
+        # Spark logs each analysis error with its whole stack; ours report the same in one line.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._streams = {name.lower(): name for name in streams}
         if len(self._streams) < len(streams):
