@@ -99,7 +99,7 @@ class Runnable:
         return self.checked.name
 
 
-class Apart(Exception):
+class CannotShare(Exception):
     """Queries that were to run together cannot; the one that was asked runs alone then."""
 
 
@@ -256,7 +256,7 @@ class JobRunner:
         # What open windows still need of each stream; only jobs of these queries move it.
         places = self._log.places(first.name)
         if any(self._log.places(query.name) != places for query in queries[1:]):
-            raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
+            raise CannotShare(f"{', '.join(q.name for q in queries)} are not at the same place")
         forms = [form for form in _forms(queries) if isinstance(form, OverWindows)]
         paned = [form for form in forms if isinstance(form, PanedAggregate)]
         if paned:
@@ -373,7 +373,7 @@ class JobRunner:
             frame = self._catalyst.frame(source.parsed, self._session)
         plan = frame._jdf.queryExecution().analyzed()
         if source.schema and plan.schema().json() != source.schema:
-            raise Apart("a static table has other columns than when the queries were checked")
+            raise CannotShare("a static table has other columns than when the queries were checked")
         return self._catalyst.frame(composite.over(plan), self._session).toArrow()
 
     def _composite(self, cell: Sequence[Runnable]) -> Composite:
