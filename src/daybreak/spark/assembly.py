@@ -46,6 +46,7 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.cells import warm_cells
 from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import JobRunner
@@ -55,7 +56,6 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
 from daybreak.spark.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
-from daybreak.spark.preparation import Preparation
 from daybreak.spark.record import Figures, Manifest, RunRecord
 from daybreak.spark.reporter import Reporter
 from daybreak.spark.retention import Retention
@@ -226,9 +226,10 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         for view in catalog.views():
             view.bind(store, arrivals.on_segment, arrivals.on_tick)
         _announce_start(accepted)
-        preparation = Preparation(WarmUp(plans, emit), engine, catalog)
-        threads.callback(preparation.warmup.close)
-        preparation.prepare(range(len(catalog.runnables)))
+        warmup = WarmUp(plans, emit)
+        threads.callback(warmup.close)
+        every = range(len(catalog.runnables))
+        warm_cells(warmup, engine, catalog.runnables, application.schemas, every)
         driver.start(*_held(catalog, log, accepted.recovered))
         threads.callback(driver.stop)
 
@@ -250,11 +251,9 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         health = Health(application.name, driver, syncer, sources)
         status = StatusReader(
             catalog, driver, figures, log, inflow, undeclared, changes, maintenance, tasks,
-            preparation.warmup, limits.log_max_bytes,
+            warmup, limits.log_max_bytes,
         )  # fmt: skip
-        registration = Registration(
-            catalog, engine, log, inflow, figures.monitor, plans, preparation
-        )
+        registration = Registration(catalog, engine, log, inflow, figures.monitor, plans, warmup)
         admission = Admission(
             application.spark, engine, store, inflow.rates, limits, plans, runners.named
         )

@@ -20,13 +20,14 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.requests import Start
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.cells import warm_cells
 from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
-from daybreak.spark.preparation import Preparation
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
@@ -93,7 +94,7 @@ class Registration:
     inflow: Inflow
     monitor: Monitor
     plans: Plans
-    preparation: Preparation
+    warmup: WarmUp
 
     def add(self, spec: QuerySpec, runnable: Runnable, start: Start) -> AddQuery:
         """Durable first; then everything that knows queries knows it; returns it for the engine."""
@@ -114,7 +115,9 @@ class Registration:
 
     def prepare(self, query: str) -> None:
         """Has its plans prepared, once the engine knows the query. On the loop's thread."""
-        self.preparation.prepare([self.catalog.network.query_index[query]])
+        catalog, schemas = self.catalog, self.catalog.application.schemas
+        box = catalog.network.query_index[query]
+        warm_cells(self.warmup, self.engine, catalog.runnables, schemas, [box])
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
