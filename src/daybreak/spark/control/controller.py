@@ -214,8 +214,8 @@ class Controller:
             return self._registration.add(spec, runnable, request.start)
 
         self._ask(make)
+        self._ask(lambda: self._registration.warm(spec))
         self._changes.note(by, "registered", spec.name, None, request.start)
-        self._driver.ask(lambda: self._registration.prepare(spec.name))
         self._registration.inflow.start(self._catalog.sources())
         return Answer(verdict=verdict)
 

@@ -113,10 +113,10 @@ class Registration:
         facts = facts_of(runnable, spec, prepared=self.plans.usable)
         return AddQuery(box, facts, network, self._inbox(checked, starts))
 
-    def prepare(self, query: str) -> None:
-        """Has its plans prepared, once the engine knows the query. On the loop's thread."""
-        catalog, schemas = self.catalog, self.catalog.application.schemas
-        box = catalog.network.query_index[query]
+    def warm(self, spec: QuerySpec) -> None:
+        """Prepares the plan of the jobs that it shares, now that the engine knows it."""
+        catalog = self.catalog
+        box, schemas = catalog.network.query_index[spec.name], catalog.application.schemas
         warm_cells(self.warmup, self.engine, catalog.runnables, schemas, [box])
 
     def _start(self, stream: str, start: Start) -> Cursor:
