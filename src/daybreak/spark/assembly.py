@@ -111,6 +111,9 @@ class RunParts:
     figures: Figures
     plans: Plans
     runners: RunnerFactory
+    #: Plans by which small trains run without Spark jobs, and what prepares them.
+    plans: Plans
+    warmup: WarmUp
     driver: Driver
     arrivals: Arrivals
     inflow: Inflow

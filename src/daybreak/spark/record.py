@@ -52,6 +52,8 @@ class Manifest:
     late: LateRows
     changes: ChangeLog
     shedding: SheddingParams | None
+    plans: Plans
+    monitor: Monitor
     start_ns: int
 
     def as_json(self) -> dict[str, object]:
