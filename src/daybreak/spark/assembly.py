@@ -109,7 +109,6 @@ class RunParts:
     #: What earlier processes had left.
     recovered: Recovery
     figures: Figures
-    plans: Plans
     runners: RunnerFactory
     #: Plans by which small trains run without Spark jobs, and what prepares them.
     plans: Plans
@@ -203,22 +202,15 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         engine = _engine(accepted, storage, plans, options)
         changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
-            catalog, engine, figures.monitor, plans, log, dead_letters, late, changes,
-            options.shedding, figures.start_ns,
+            catalog, engine, log, dead_letters, late, changes, options.shedding, plans,
+            figures.monitor, figures.start_ns,
         )  # fmt: skip
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
         backpressure = Backpressure()
         retention = Retention(
-            catalog,
-            engine,
-            log,
-            store,
-            undeclared,
-            clocks,
-            backpressure,
-            limits.log_max_bytes,
+            catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes,
             emit,
-        )
+        )  # fmt: skip
         maintenance = Maintenance(retention, clocks, backpressure, record)
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
@@ -268,9 +260,9 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         control = ControlServer(storage.rundir.root, protocol.handle)
         threads.callback(control.close)
         return RunParts(
-            storage.rundir, log, store, catalog, accepted.recovered, figures, plans, runners,
-            driver, arrivals, inflow, retention, record, changes, health, controller, status,
-            protocol, control, emit, threads.pop_all(), files.pop_all(),
+            storage.rundir, log, store, catalog, accepted.recovered, figures, runners, plans,
+            warmup, driver, arrivals, inflow, retention, record, changes, health, controller,
+            status, protocol, control, emit, threads.pop_all(), files.pop_all(),
         )  # fmt: skip
 
 

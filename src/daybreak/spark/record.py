@@ -45,8 +45,6 @@ class Manifest:
 
     catalog: Catalog
     engine: Engine
-    monitor: Monitor
-    plans: Plans
     log: CommitLog
     dead_letters: DeadLetters
     late: LateRows
