@@ -13,13 +13,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from daybreak.model import ConfigError
+from daybreak.spark.sql.forms import SqlBody
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from daybreak.spark.sql.forms import SqlBody
-from daybreak.spark.sql.check import Checker
+    from daybreak.spark.sql.check import Checker
 
 pytestmark = pytest.mark.spark
 
