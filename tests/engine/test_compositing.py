@@ -129,7 +129,7 @@ def test_a_slow_machine_shows_in_cells_that_have_hardly_run() -> None:
     """A dozen cells with few jobs each, all ten times as slow as their kind is believed to be."""
     compositor = compositor_of(state_of("a" * 12), [None] * 12, ["window"] * 12)
     for box in range(10):
-        for _ in range(6):
+        for _ in range(8):
             compositor.learn([box], [box], 10_000, 1_400_000_000)
     compositor.learn([10], [10], 20_000, 1_700_000_000)
     costs = [cell.cost for cell in compositor.cells()]

@@ -226,10 +226,12 @@ def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     for _ in range(WARM_JOBS):
-        planner.took(cell, 1e6, 50e6)
+        planner.took(cell, 1_000, 0, 500e6)
     assert planner.correction(cell) == 1.0
-    planner.took(cell, 1e6, 3e6)
+    planner.took(cell, 1_000, 0, 30e6)
     assert planner.correction(cell) == 3.0
+    learned = cell._replace(cost=JobCost(29e6, 1e3))
+    assert planner.correction(learned) == 1.0, "not twice"
 
 
 def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
@@ -237,12 +239,12 @@ def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     assert planner.caution(cell) == 1.0
-    planner.took(cell, 1e8, 4e8)
+    planner.took(cell, 1_000, 0, 40e6)
     assert planner.caution(cell) == 4.0
-    planner.took(cell, 1e8, 1.1e8)
+    planner.took(cell, 1_000, 0, 11e6)
     assert planner.caution(cell) == pytest.approx(1.1), "it had only been compiled"
     for _ in range(WARM_JOBS):
-        planner.took(cell, 1e8, 4e8)
+        planner.took(cell, 1_000, 0, 40e6)
     assert planner.caution(cell) == 1.0, "its costs are corrected now"
 
 

@@ -133,7 +133,7 @@ class Planned(BasePolicy):
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
-            self.planner.took(out.cell, expected_ns, took_ns)
+            self.planner.took(out.cell, taken, out.riders, took_ns)
             self._stale |= not expected_ns / FAR_OFF < took_ns < expected_ns * FAR_OFF
 
     def on_boarding(self, box: int, now_ns: int) -> None:
