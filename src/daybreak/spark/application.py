@@ -54,8 +54,8 @@ class CheckedApplication:
         """Of each query, the others of its class that can run as one job with it."""
         groups: dict[tuple[str, str], list[str]] = {}
         for name, checked in self.checked.items():
-            if (kin := checked.form.kin) is not None:
-                groups.setdefault((self.specs[name].cls, kin), []).append(name)
+            if (key := checked.form.share_key) is not None:
+                groups.setdefault((self.specs[name].cls, key), []).append(name)
         found: dict[str, list[str]] = {name: [] for name in self.checked}
         for group in groups.values():
             for name in group:

@@ -12,7 +12,7 @@ from daybreak.engine.state import JobState
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import Parts
+from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.spark.catalog import Catalog
@@ -72,7 +72,7 @@ class Manifest:
             "master": application.spark.sparkContext.master,
             "timezone": application.timezone,
             "reads": {n: list(c.reads) for n, c in checked},
-            "kin": {n: c.form.kin for n, c in checked if c.form.kin is not None},
+            "kin": {n: c.form.share_key for n, c in checked if c.form.share_key is not None},
             "windows": list(application.windows()),
             "job_kinds": {f.name: f.kind for f in queries.facts},
             "slides_ns": {f.name: f.slide_ns for f in queries.facts},
@@ -96,7 +96,7 @@ class RunRecord:
 
     def __init__(self, folder: Path, max_bytes: int, figures: Figures, manifest: Manifest) -> None:
         self.folder = folder
-        self._parts = Parts(folder, max_bytes)
+        self._parts = RecordParts(folder, max_bytes)
         self._figures = figures
         self._manifest = manifest
         self._taken_s = time.monotonic()

@@ -6,10 +6,10 @@ A query has a *body*, SQL or a function, and a *form*:
 form                    computed from                                               shares a job
 ======================  ==========================================================  =============
 ``OverRows``            any range of rows                                           never
-``Composable``          any range of rows, by conditions and expressions            with its kin
+``Composable``          any range of rows, by conditions and expressions            same key
 ``OverWindows``         the rows of the windows that closed                         never
-``WindowAggregate``     the rows of the windows that closed, grouped                with its kin
-``PanedAggregate``      partial aggregates of the panes of those windows            with its kin
+``WindowAggregate``     the rows of the windows that closed, grouped                same key
+``PanedAggregate``      partial aggregates of the panes of those windows            same key
 ======================  ==========================================================  =============
 """
 
@@ -33,7 +33,7 @@ class OverRows:
     """Each row stands alone, so any cut of the streams gives the same rows."""
 
     @property
-    def kin(self) -> str | None:
+    def share_key(self) -> str | None:
         """What queries that can run as one job have in common; None for one that runs alone."""
         return None
 
@@ -50,8 +50,8 @@ class Composable(OverRows):
     parts: Parts
 
     @property
-    def kin(self) -> str:
-        return self.parts.kin
+    def share_key(self) -> str:
+        return self.parts.share_key
 
     @property
     def job_kind(self) -> JobKind:
@@ -66,7 +66,7 @@ class OverWindows:
     windowing: Windowing
 
     @property
-    def kin(self) -> str | None:
+    def share_key(self) -> str | None:
         return None
 
     @property
@@ -81,8 +81,8 @@ class WindowAggregate(OverWindows):
     aggregate: Aggregate
 
     @property
-    def kin(self) -> str:
-        return self.aggregate.kin
+    def share_key(self) -> str:
+        return self.aggregate.share_key
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class PanedAggregate(WindowAggregate):
     panes: Panes
 
     @property
-    def kin(self) -> str:
-        return f"{self.aggregate.kin} from panes"
+    def share_key(self) -> str:
+        return f"{self.aggregate.share_key} from panes"
 
 
 Form: TypeAlias = OverRows | OverWindows
