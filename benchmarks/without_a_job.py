@@ -41,6 +41,7 @@ from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
 from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.forms import PanedAggregate
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
 START_US = 1_767_225_600_000_000
@@ -139,9 +140,9 @@ class Ways:
             read = {stream: tables[stream] for stream in query.checked.reads}
             return lambda runner: [runner.trial(query, read)]
         query = self.runnable("panes", PANED)
-        panes, windowing = query.checked.panes, query.checked.windowing
-        assert panes is not None
-        assert windowing is not None
+        form = query.checked.form
+        assert isinstance(form, PanedAggregate)
+        panes, windowing = form.panes, form.windowing
         if kind == "pane fill":
             fresh = paned(a, windowing, panes, None)
             return lambda runner: runner.fill([query], fresh)

@@ -2,7 +2,7 @@
 
 A snapshot is the same whether it comes from a run in this process, from its control socket or
 from the record of a finished run. Lists that only grow (jobs, points, changes) are numbered, so
-that whoever watches asks for the newer ones alone. A figure that is not known is None.
+that a watcher asks for the newer ones alone. A figure that is not known is None.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ClassRow(NamedTuple):
 class QueryRow(NamedTuple):
     """A query now."""
 
-    #: What jobs and edges call it by; stays the same while the run goes on.
+    #: What jobs and edges call it by; stays the same during a run.
     number: int
     name: str
     cls: str

@@ -72,7 +72,7 @@ class Manifest:
             "master": application.spark.sparkContext.master,
             "timezone": application.timezone,
             "reads": {n: list(c.reads) for n, c in checked},
-            "kin": {n: c.form.kin for n, c in checked if c.form.kin is not None},
+            "kin": {n: c.form.share_key for n, c in checked if c.form.share_key is not None},
             "windows": list(application.windows()),
             "job_kinds": {f.name: f.kind for f in queries.facts},
             "slides_ns": {f.name: f.slide_ns for f in queries.facts},

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Plans
 
@@ -20,9 +20,9 @@ from daybreak.spark.jobs.prepared.plans import Plans
 class WarmUp:
     """Prepares plans on a thread of its own, until it is closed."""
 
-    def __init__(self, plans: Plans, say: Say) -> None:
+    def __init__(self, plans: Plans, emit: Emit) -> None:
         self._plans = plans
-        self._say = say
+        self._emit = emit
         self._waiting: queue.SimpleQueue[Recipe | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         #: How many plans were asked for, and with how many it is done.
@@ -71,6 +71,6 @@ class WarmUp:
         """Once per run: whether this Spark has what it takes."""
         missing = self._plans.missing
         if missing:
-            self._say("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
+            self._emit("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
         else:
-            self._say("prepared-plans", "small trains run without Spark jobs")
+            self._emit("prepared-plans", "small trains run without Spark jobs")
