@@ -116,6 +116,9 @@ class GovernedDriver:
         self.free: dict[str, FreeQuery] = {}
         self._seen: dict[str, tuple[str, float]] = {}
         self.restarts: dict[str, Restart] = {}
+        #: Since the start: names of governed queries, and why others ran free.
+        self.ever_governed: set[str] = set()
+        self.ever_free: dict[str, str] = {}
         #: What could not be seen lately, by query.
         self.troubles: dict[str, str] = {}
         self.orders: dict[int, Order] = {}
@@ -213,7 +216,7 @@ class GovernedDriver:
         for run, (name, at_s) in list(self._seen.items()):
             if now_s - at_s > ANNOUNCED_S:
                 del self._seen[run]
-                self._let_free(run, name, "belongs to another session")
+                self.let_free(run, name, "belongs to another session")
         self._came.append(Woke(time.monotonic_ns()))
 
     def _grant_blindly(self, now_s: float) -> None:
@@ -258,7 +261,7 @@ class GovernedDriver:
         self._seen.pop(event.run, None)
         name = event.name or event.id
         if event.free is not None:
-            self._let_free(event.run, name, event.free)
+            self.let_free(event.run, name, event.free)
             return
         before = self.queries.get(name)
         if before is not None and before.run is not None:
@@ -274,8 +277,9 @@ class GovernedDriver:
         query = Governed(name, event.run, event.cls, restart, now_ms())
         self.queries[name] = self._by_run[event.run] = query
 
-    def _let_free(self, run: str, name: str, why: str) -> None:
+    def let_free(self, run: str, name: str, why: str) -> None:
         self.free[run] = FreeQuery(name, why)
+        self.ever_free[name] = why
         self._say("ungoverned", f"{name} runs free: {why}", level=30, query=name)
 
     def _ready(self, event: Ready) -> None:
@@ -378,6 +382,7 @@ class GovernedDriver:
             self.accounts.monitor.adopt(network)
             self._came.append(AddQuery(query.box, facts, network, WholeBacklog()))
         self._by_box[query.box] = query
+        self.ever_governed.add(query.name)
         self._say("governed", f"class {assigned.cls}", query=query.name)
 
     def _make_engine(

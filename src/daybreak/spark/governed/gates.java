@@ -20,6 +20,8 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
@@ -271,11 +273,25 @@ public class Gates extends StreamingQueryListener {
         final ArrayList groups = new ArrayList();  // Object[] {Long arrival ms, Object[] entries}
         HashSet known = new HashSet();
         int dropped = 0;
+        long listedMs = 0L;
+        boolean flat = false;
 
+        /** Whether a folder without subfolders shows by its own time that nothing was added. */
+        boolean unchanged(Object source, long now) throws Exception {
+            if (!flat || now - listedMs > 5000L) return false;
+            long changed = ((FileSystem) field(source, "fs"))
+                .getFileStatus((Path) field(source, "qualifiedBasePath")).getModificationTime();
+            return changed > 0L && changed < listedMs - 1000L;
+        }
         synchronized void look(Object source) {
             try {
+                long now = System.currentTimeMillis();
+                if (unchanged(source, now)) return;
+                listedMs = now;
+                Path folder = (Path) field(source, "qualifiedBasePath");
+                flat = true;
                 Object listed = call(source, "fetchAllFiles");
-                HashSet now = new HashSet();
+                HashSet paths = new HashSet();
                 ArrayList fresh = new ArrayList();
                 long arrival = Long.MAX_VALUE;
                 Iterator i = scala.jdk.javaapi.CollectionConverters.asJava(
@@ -283,13 +299,14 @@ public class Gates extends StreamingQueryListener {
                 while (i.hasNext()) {
                     Object entry = i.next();
                     Object path = call(entry, "path");
-                    now.add(path);
+                    paths.add(path);
+                    flat = flat && folder.equals(((Path) call(path, "toPath")).getParent());
                     if (known.contains(path)) continue;
                     long at = ((Long) call(entry, "timestamp")).longValue();
                     arrival = Math.min(arrival, at);
                     fresh.add(new Object[] {path, Long.valueOf(at)});
                 }
-                known = now;
+                known = paths;
                 if (!fresh.isEmpty())
                     groups.add(new Object[] {Long.valueOf(arrival), fresh.toArray()});
                 trouble = null;
@@ -408,7 +425,7 @@ public class Gates extends StreamingQueryListener {
         volatile Input[] inputs = new Input[0];
         boolean started = false;
         long turn = 0L;
-        long lastBatch = -1L;
+        StreamingQueryProgress last = null;
         long dueMs = 0L;
         String reported = "";
 
@@ -477,8 +494,9 @@ public class Gates extends StreamingQueryListener {
         /** The micro-batch that ended, if one did, and what waits now. */
         void describe(HashMap event) throws Exception {
             StreamingQueryProgress p = x.lastProgress();
-            boolean ran = turn > 0L && p != null && p.batchId() != lastBatch;
-            if (p != null) lastBatch = p.batchId();
+            // A trigger that finds nothing may report progress, too, but it has added no batch.
+            boolean ran = p != null && p != last && p.durationMs().containsKey("addBatch");
+            last = p;
             event.put("turn", Long.valueOf(turn));
             event.put("due", Long.valueOf(dueMs));
             event.put("ran", Boolean.valueOf(ran));

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from itertools import count
 from math import isfinite
 from types import TracebackType
@@ -35,7 +36,7 @@ from daybreak.spark.governed.bridge import (
 )
 from daybreak.spark.governed.classes import Assignment, ClassBook, Qos, graph_of
 from daybreak.spark.governed.driver import GovernedDriver, one_line_of
-from daybreak.spark.governed.queries import FreeQuery, Governed
+from daybreak.spark.governed.queries import Governed
 from daybreak.spark.governed.snapshot import take_snapshot
 from daybreak.version import __version__
 
@@ -50,6 +51,8 @@ NO_LIMIT_S = 1e9
 PATIENCE_S = 60.0
 BEFORE = "was started before the governor"
 _TOKENS = count(1)
+#: Who asks for a change.
+_ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 
 
 class Governor:
@@ -76,11 +79,12 @@ class Governor:
         micro-batch is cancelled after so long. ``probe_s``: how often sources are looked at.
         ``idle_grant_s``: how often a query whose backlog cannot be seen may look for itself.
         """
-        chosen = _usable(policy)
+        chosen = usable_on_spark(policy)
         _refuse(spark, workers, probe_s, idle_grant_s)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
         self.spark = spark
+        self.spark_version = spark.version
         self.name = name
         self.workers = workers or max(1, min(2, os.cpu_count() or 1))
         #: Everything that was changed, in order.
@@ -95,7 +99,7 @@ class Governor:
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
         for query in spark.streams.active:
-            self._driver.free[str(query.runId)] = FreeQuery(query.name or str(query.id), BEFORE)
+            self._driver.let_free(str(query.runId), query.name or str(query.id), BEFORE)
         self._ended = threading.Event()
         self._threads = [
             threading.Thread(target=target, name=f"daybreak-{what}", daemon=True)
@@ -106,7 +110,7 @@ class Governor:
 
     def _open(self) -> Bridge:
         """The capability check: where Spark is not as expected, its queries run free."""
-        version = self.spark.version
+        version = self.spark_version
         try:
             bridge = Bridge(self.spark)
         except (Py4JError, TypeError, AttributeError) as error:
@@ -180,7 +184,7 @@ class Governor:
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; micro-batches under way end as they are."""
-        chosen, was = _usable(policy), self.policy.name
+        chosen, was = usable_on_spark(policy), self.policy.name
         self._do(lambda: self._driver.switch(SwitchPolicy(chosen)))
         self._note("policy", chosen.name, was, dict(chosen.settings()))
 
@@ -249,7 +253,9 @@ class Governor:
         """Queries that run as Spark runs them, and why."""
         if self.unable is None:
             return {q.name: q.why for q in list(self._driver.free.values())}
-        return {q.name or str(q.id): self.unable for q in self.spark.streams.active}
+        with suppress(Py4JError):  # the application has ended
+            return {q.name or str(q.id): self.unable for q in self.spark.streams.active}
+        return {}
 
     @property
     def failures(self) -> dict[str, str]:
@@ -265,12 +271,19 @@ class Governor:
         return found
 
     @property
+    def ended(self) -> bool:
+        """Whether it was stopped, or its Spark application has ended."""
+        return self._driver.stopped
+
+    @property
     def elapsed_s(self) -> float:
         return (time.time_ns() - self._driver.start_ns) / 1e9
 
-    def snapshot(self) -> Snapshot:
-        """How everything stands, with its last minutes."""
-        return take_snapshot(self, self._driver)
+    def snapshot(
+        self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
+    ) -> Snapshot:
+        """How everything stands, with its last minutes; of lists that grow, the newer entries."""
+        return take_snapshot(self, self._driver, jobs_after, points_after, changes_after)
 
     def report(self) -> RunReport:
         """The record so far, or, once it is stopped, of all of it."""
@@ -299,9 +312,10 @@ class Governor:
             "pipeline": self.name,
             "started_s": round(self._driver.start_ns / 1e9, 3),
             **self.policy.told(self._driver.start_ns),
-            "spark": self.spark.version,
-            "governed": len(self._driver.queries),
+            "spark": self.spark_version,
+            "governed": len(self._driver.ever_governed),
             "free": self.free,
+            "free_seen": dict(self._driver.ever_free) or self.free,
             "changes": list(self.changes),
             "failures": self.failures,
         }
@@ -354,6 +368,15 @@ class Governor:
         extra = {"daybreak": {"run": self.name, "event": event, "fields": about}}
         logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)
 
+    @contextmanager
+    def acting(self, by: str) -> Iterator[None]:
+        """Changes inside are noted as this one's."""
+        token = _ACTOR.set(by)
+        try:
+            yield
+        finally:
+            _ACTOR.reset(token)
+
     def _do(self, change: Callable[[], None]) -> None:
         """On the loop's thread, between two decisions."""
         if self._driver.failure is not None:
@@ -364,7 +387,7 @@ class Governor:
         self.changes.append(
             {
                 "at_s": round(self.elapsed_s, 3), "time_s": round(time.time(), 3),
-                "by": "program", "what": what, "subject": subject, "was": was, "value": value,
+                "by": _ACTOR.get(), "what": what, "subject": subject, "was": was, "value": value,
             }
         )  # fmt: skip
         self.say("change", f"{what} {subject}: {was} -> {value}")
@@ -387,7 +410,8 @@ class Governor:
         return None if governed.box < 0 else self._driver.class_of(governed.box)
 
 
-def _usable(policy: str | BasePolicy) -> BasePolicy:
+def usable_on_spark(policy: str | BasePolicy) -> BasePolicy:
+    """The policy; ``ConfigError`` if it is unknown or makes no sense on Spark."""
     chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
     if not chosen.on_spark:
         usable = [name for name, p in all_policies().items() if p.on_spark]
