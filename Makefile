@@ -8,11 +8,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock pyproject.toml experiments/pyproject.toml
 	@echo "setting up $(VENV): downloads about 0.6 GB of packages the first time, 2-4 minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e experiments
 	@touch $@
 
 run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report

@@ -24,14 +24,14 @@ import numpy as np
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.session import SparkSession
 
-from daybreak.spark.catalyst import Catalyst
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.composite import Cutter
-from daybreak.spark.direct import Direct
-from daybreak.spark.ingest import StreamSource
-from daybreak.spark.jobs import JobRunner
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import FileSink
+from daybreak.spark.ingest.stream_source import StreamSource
+from daybreak.spark.jobs.direct import Direct
+from daybreak.spark.jobs.runner import JobRunner
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.sinks.sinks import FileSink
+from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.composite import Cutter
 
 #: Where there is a clock, and what the step is called; steps nest as calls do.
 STEPS: tuple[tuple[Any, str, str], ...] = (

@@ -27,7 +27,7 @@ from typing import Any
 from daybreak.dashboard.server import Dashboard
 from daybreak.model import Arrivals
 from daybreak.spark.app import App
-from daybreak.spark.commands import handle
+from daybreak.spark.control.commands import handle
 from daybreak.spark.run import Run
 from daybreak.spark.session import local_session
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from daybreak.freshness import Mirror, bandwidth_of, perceived_freshness, plan
 from daybreak.freshness.heuristics import heuristic, ratio_bins
-from daybreak.freshness.workloads import thesis_mirror
+from daybreak_experiments.freshening.mirrors import thesis_mirror
 
 #: The largest sizes that were asked for, with their limits (seconds, and bytes at 10 million).
 LIMIT_S = {500: 1e-3, 500_000: 0.3, 10_000_000: 10.0}

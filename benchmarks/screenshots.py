@@ -25,7 +25,7 @@ from examples.wildfire import application
 from daybreak.dashboard.server import Dashboard
 from daybreak.model import Arrivals, Phase
 from daybreak.spark.app import App
-from daybreak.spark.commands import handle
+from daybreak.spark.control.commands import handle
 from daybreak.spark.session import local_session
 
 VIEWS = ("classes", "queries", "network", "schedule", "whatif")

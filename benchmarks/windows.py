@@ -25,8 +25,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from daybreak.policies.registry import make_policy_with
-from daybreak.spark import generator
 from daybreak.spark.app import App
+from daybreak.spark.ingest import generator
 from daybreak.spark.session import local_session
 
 START_US = 1_767_225_600_000_000

@@ -26,11 +26,11 @@ from benchmarks.versus.workload import COLUMNS, SCHEMA, STREAM, filters, reading
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak.spark.catalyst import Catalyst
-from daybreak.spark.check import Checker
-from daybreak.spark.composite import Composite
-from daybreak.spark.direct import Direct
+from daybreak.spark.jobs.direct import Direct
 from daybreak.spark.session import local_session
+from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.composite import Composite
 
 #: Beyond, Spark's optimizer takes minutes over rows in memory.
 MOST_IN_MEMORY = 32_000

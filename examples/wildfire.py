@@ -29,7 +29,7 @@ from daybreak.report.classes import treatment_table
 from daybreak.report.run import class_table, comparison_table, plot_runs
 from daybreak.report.text import table
 from daybreak.runtime.report import RunReport
-from daybreak.spark.sinks import Callback
+from daybreak.spark.sinks.sinks import Callback
 
 DISTRICTS = range(12)
 #: McArthur's forest fire danger index, for a drought factor of 7.

@@ -23,7 +23,7 @@ def lanes() -> tuple[list[str], list[str]]:
     apart = [TESTS / "spark" / name for name in APART]
     first = [str(TESTS / "spark"), *(f"--ignore={path}" for path in apart)]
     others = [p for p in TESTS.iterdir() if p.is_dir() and p.name not in ("spark", "__pycache__")]
-    return first, [str(path) for path in (*sorted(others), *apart)]
+    return first, [str(path) for path in (*sorted(others), ROOT / "experiments" / "tests", *apart)]
 
 
 def main() -> int:

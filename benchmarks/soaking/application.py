@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.spark.generator import KINDS
+from daybreak.spark.ingest.generator import KINDS
 
 SEED = 7
 LOG = "log.txt"

@@ -167,7 +167,7 @@ def records(tries: int, chance: random.Random, folder: Path, spark: SparkSession
 
 def requests(tries: int, chance: random.Random, folder: Path, spark: SparkSession) -> Counter[str]:
     from daybreak.spark.app import App
-    from daybreak.spark.commands import COMMANDS
+    from daybreak.spark.control.commands import COMMANDS
 
     app = App(spark, name="requests", folder=folder)
     for cls in ("high", "low"):
@@ -261,12 +261,12 @@ def answer_all(app: App, run_dir: Path) -> None:
 def work(folder: Path) -> None:
     """Opens a run directory as a start does, without Spark, and takes one step further."""
     from daybreak.engine.inbox import Inbox
-    from daybreak.spark.commitlog import CommitLog
-    from daybreak.spark.logrows import CursorMove
-    from daybreak.spark.recovery import recover
-    from daybreak.spark.rundir import RunDirectory
-    from daybreak.spark.segments import SegmentStore
-    from daybreak.spark.sinks import make_sink
+    from daybreak.spark.log.commitlog import CommitLog
+    from daybreak.spark.log.rows import CursorMove
+    from daybreak.spark.log.rundir import RunDirectory
+    from daybreak.spark.log.segments import SegmentStore
+    from daybreak.spark.sinks.delivery import recover
+    from daybreak.spark.sinks.sinks import make_sink
 
     with RunDirectory.open(folder / "run", "p") as rundir:
         log = CommitLog(rundir.state_db)

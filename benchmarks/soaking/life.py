@@ -17,20 +17,20 @@ from typing import Any
 
 #: Module, class ("" for a function of the module) and method of each stage.
 STAGES = {
-    "ingest": ("daybreak.spark.segments", "SegmentStore", "append"),
-    "segment listed": ("daybreak.spark.commitlog", "CommitLog", "add_segment"),
-    "stage": ("daybreak.spark.sinks", "_Staging", "stage"),
-    "commit": ("daybreak.spark.commitlog", "CommitLog", "commit"),
-    "deliver": ("daybreak.spark.sinks", "FileSink", "deliver"),
-    "settle": ("daybreak.spark.commitlog", "CommitLog", "mark_delivered"),
-    "remove segments": ("daybreak.spark.commitlog", "CommitLog", "forget_segments"),
+    "ingest": ("daybreak.spark.log.segments", "SegmentStore", "append"),
+    "segment listed": ("daybreak.spark.log.commitlog", "CommitLog", "add_segment"),
+    "stage": ("daybreak.spark.sinks.sinks", "_Staging", "stage"),
+    "commit": ("daybreak.spark.log.commitlog", "CommitLog", "commit"),
+    "deliver": ("daybreak.spark.sinks.sinks", "FileSink", "deliver"),
+    "settle": ("daybreak.spark.log.commitlog", "CommitLog", "mark_delivered"),
+    "remove segments": ("daybreak.spark.log.commitlog", "CommitLog", "forget_segments"),
     "recover": ("daybreak.spark.run", "", "recover"),
-    "register": ("daybreak.spark.commitlog", "CommitLog", "accept"),
+    "register": ("daybreak.spark.log.commitlog", "CommitLog", "accept"),
     "write record": ("daybreak.runtime.parts", "Parts", "write"),
-    "prune": ("daybreak.spark.commitlog", "CommitLog", "prune"),
+    "prune": ("daybreak.spark.log.commitlog", "CommitLog", "prune"),
 }
 #: Stages of an application with Kafka sinks; see kafka_kills.py.
-KAFKA_STAGES = {"send": ("daybreak.spark.kafka.producer", "Producer", "send")}
+KAFKA_STAGES = {"send": ("daybreak.spark.sinks.kafka_producer", "Producer", "send")}
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
 #: Stages that come seldom in a life, and how often they are sure to.

@@ -49,6 +49,7 @@ class ClassResult:
     p50_s: float
     p95_s: float
     p99_s: float
+    #: Rows that had not arrived count as 0.
     mean_utility: float
     staleness_s: float
     rows: int
@@ -207,9 +208,9 @@ class _Count:
             members = [q for q in self.queries if q.cls == cls]
             if not members:
                 continue
-            created, latency_s, missing = self._latencies(members)
+            created, latency_s, arrived = self._latencies(members)
             growth = _slope(created / 1e6, latency_s)
-            classes[cls] = self._summary(cls, members, latency_s, missing, growth)
+            classes[cls] = self._summary(cls, members, latency_s, arrived, growth)
             wanted += len(latency_s)
             seen += int(np.count_nonzero(created + latency_s * 1e6 <= self.to_us))
         return Result(
@@ -230,9 +231,9 @@ class _Count:
             told=told,
         )
 
-    def _latencies(self, members: list[Filter]) -> tuple[Any, Any, int]:
-        """Creation (µs) and latency (s) of all rows that had to arrive, and how many did not."""
-        created_all, latency_all, missing = [], [], 0
+    def _latencies(self, members: list[Filter]) -> tuple[Any, Any, Any]:
+        """Creation (µs) and latency (s) of all rows that had to arrive, and which of them did."""
+        created_all, latency_all, here_all = [], [], []
         for query in members:
             wanted = self.feeder.wanted(query, self.from_us, self.to_us)
             arrived = np.full(len(wanted.ids), self.end_us, dtype=np.int64)
@@ -240,21 +241,26 @@ class _Count:
             ids, first = np.unique(ids, return_index=True)  # of a repeated row, the first
             here = np.isin(wanted.ids, ids, assume_unique=True)
             arrived[here] = visible[first][np.searchsorted(ids, wanted.ids[here])]
-            missing += int(np.count_nonzero(~here))
+            here_all.append(here)
             created_all.append(wanted.created_us)
             latency_all.append((arrived - wanted.created_us) / 1e6)
-        return np.concatenate(created_all), np.concatenate(latency_all), missing
+        return (
+            np.concatenate(created_all),
+            np.concatenate(latency_all),
+            np.concatenate(here_all),
+        )
 
     def _summary(
-        self, cls: str, members: list[Filter], latency_s: Any, missing: int, growth: float
+        self, cls: str, members: list[Filter], latency_s: Any, arrived: Any, growth: float
     ) -> ClassResult:
         if not len(latency_s):
             raise RuntimeError(f"no row had to arrive in class {cls}: feed longer or faster")
         p50, p95, p99 = (float(p) for p in np.percentile(latency_s, [50, 95, 99]))
         utility = QOS[cls].utility(np.round(latency_s * 1e9).astype(np.int64))
+        missing = int(np.count_nonzero(~arrived))
         stale = [self._staleness(q) for q in members]
         return ClassResult(
-            p50, p95, p99, float(np.mean(utility)), float(np.mean(stale)),
+            p50, p95, p99, float(np.mean(utility * arrived)), float(np.mean(stale)),
             len(latency_s) - missing, missing,
             growth, not missing and growth < FALLING_BEHIND,
         )  # fmt: skip

@@ -63,15 +63,15 @@ def ratio_rows(records: Sequence[Record]) -> list[list[str]]:
 def load_rows(records: Sequence[Record]) -> list[list[str]]:
     """Measurements at shares of a capacity."""
     rows = [
-        ["side", "compositing", "load", "capacity", "utility", "staleness", "critical p95",
-         "archive p95", "sustained"]
+        ["side", "compositing", "load", "capacity", "utility", "by class", "staleness",
+         "critical p95", "archive p95", "sustained"]
     ]  # fmt: skip
     for record in records:
         if "failed" in record:
-            rows.append([named(record), "-", f"{record['load']:g}", *["-"] * 5, "failed"])
+            rows.append([named(record), "-", f"{record['load']:g}", *["-"] * 6, "failed"])
             continue
         found, weights = record["classes"], sum(CLASSES.values())
-        utility = sum(CLASSES[c] * found[c]["mean_utility"] for c in found) / weights
+        by_class = sum(CLASSES[c] * found[c]["mean_utility"] for c in found) / weights
         stale = sum(CLASSES[c] * found[c]["staleness_s"] for c in found) / weights
         rows.append(
             [
@@ -79,7 +79,8 @@ def load_rows(records: Sequence[Record]) -> list[list[str]]:
                 compositing(record),
                 f"{record['load']:g}",
                 f"{record['capacity_per_s']:,.0f} rows/s".replace(",", " "),
-                f"{utility:.3f}",
+                f"{utility(found):.3f}",
+                f"{by_class:.3f}",
                 duration(stale),
                 _cell(found.get("critical"), "p95_s"),
                 _cell(found.get("archive"), "p95_s"),
@@ -87,6 +88,16 @@ def load_rows(records: Sequence[Record]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def utility(classes: Mapping[str, Record]) -> float:
+    """Sum of w U over all rows that had to arrive, over the sum of w; w is the class's priority.
+
+    Earlier versions showed the mean of the classes' utilities (*by class*).
+    """
+    weight = {c: CLASSES[c] * (f["rows"] + f["missing"]) for c, f in classes.items()}
+    gained = sum(weight[c] * f["mean_utility"] for c, f in classes.items())
+    return float(gained / max(1, sum(weight.values())))
 
 
 def write_page(studies: Mapping[str, Record], pictures: Mapping[str, Path], page: Path) -> Path:

@@ -41,8 +41,8 @@ from daybreak.model.specs import SinkSpec  # noqa: E402
 from daybreak.report.figures import can_draw, save_figure  # noqa: E402
 from daybreak.report.text import table  # noqa: E402
 from daybreak.spark.app import App  # noqa: E402
-from daybreak.spark.kafka.producer import Producer, Record  # noqa: E402
 from daybreak.spark.session import open_session  # noqa: E402
+from daybreak.spark.sinks.kafka_producer import Producer, Record  # noqa: E402
 
 PIPELINE = Path(__file__).with_name("pipeline.toml")
 TOPICS = {"alarms": "alarm", "watch": "watch"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.versus.feeder import Feeder
-from benchmarks.versus.present import BEGIN, END, write_page
+from benchmarks.versus.present import BEGIN, END, utility, write_page
 from benchmarks.versus.visible import Delivered, visible_files
 from benchmarks.versus.workload import CLASSES, filters, readings
 
@@ -98,3 +98,13 @@ def test_the_page_changes_between_its_marks_only(tmp_path: Path) -> None:
     assert once.endswith(f"\n\n{END}\n\nafter\n")
     assert "last measurement" not in once
     assert write_page({}, {}, page).read_text() == once
+
+
+def test_utility_is_per_row_and_not_per_class() -> None:
+    classes = {
+        "critical": {"rows": 1, "missing": 0, "mean_utility": 1.0},
+        "archive": {"rows": 10, "missing": 2, "mean_utility": 0.5},
+    }
+    critical, archive = CLASSES["critical"], CLASSES["archive"]
+    expected = (critical * 1 + archive * 12 * 0.5) / (critical * 1 + archive * 12)
+    assert utility(classes) == pytest.approx(expected)

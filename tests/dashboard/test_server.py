@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.dashboard.conftest import NASTY, Stage
 from tests.dashboard.web import ask, events, own
+from tests.until import until
 
 from daybreak.dashboard.hub import MOST_PAGES
 from daybreak.dashboard.metrics import CONTENT_TYPE
@@ -20,13 +21,6 @@ from daybreak.dashboard.source import RunFolder
 from daybreak.model import ConfigError
 from daybreak.runtime.recorded import snapshot_of_record
 from daybreak.runtime.snapshot import Snapshot
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 def test_the_page_is_whole_and_weighs_less_than_400_kilobytes(served: Dashboard) -> None:

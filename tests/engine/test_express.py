@@ -174,7 +174,7 @@ def test_shares_of_time_count_express_workers(tmp_path: Path) -> None:
         model(workers=2, express=1, rate_per_s=400.0), end_ns=2 * 10**9, drained=False
     )
     report = record(saturated, make_policy_with("fcfs"), tmp_path)
-    outcome = Outcome("replayed", True, report, {})
+    outcome = Outcome("replayed", True, report, {}, 1.0)
     assert report.threads == 3
     assert 2 / 3 < outcome.busy <= 1.0
     stretch = Record.load(tmp_path).stretch(10**9, 2 * 10**9)

@@ -14,8 +14,8 @@ from daybreak.freshness.heuristics import (
     ratio_bins,
     refine,
 )
-from daybreak.freshness.workloads import pareto_sizes, thesis_mirror
 from daybreak.model import ConfigError
+from daybreak_experiments.freshening.mirrors import pareto_sizes, thesis_mirror
 
 
 def sized_mirror(n: int = 2000) -> Mirror:

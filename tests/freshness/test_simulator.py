@@ -6,8 +6,8 @@ import pytest
 from daybreak.freshness import Mirror, plan
 from daybreak.freshness.simulator import Events, fresh_accesses, simulate
 from daybreak.freshness.timetable import Timetable
-from daybreak.freshness.workloads import ALIGNMENTS, thesis_mirror
 from daybreak.model import ConfigError
+from daybreak_experiments.freshening.mirrors import ALIGNMENTS, thesis_mirror
 
 
 @pytest.mark.parametrize("alignment", ALIGNMENTS)

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from daybreak.cli.main import app
-from daybreak.experiments.links.moves import battlefield
 from daybreak.links.receiver import LinkReceiver, Received
+from daybreak_experiments.links.moves import battlefield
 
 DOC = Path(__file__).parents[2] / "docs" / "links.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", DOC.read_text(encoding="utf-8"), re.DOTALL)

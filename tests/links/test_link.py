@@ -3,13 +3,14 @@
 import json
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
-from time import monotonic, monotonic_ns, sleep
+from time import monotonic_ns, sleep
 
 import pyarrow as pa
 import pytest
+from tests.until import until
 
 from daybreak.links.classes import LinkClass
 from daybreak.links.counters import SenderCounters
@@ -28,14 +29,6 @@ HASTY = (
     LinkClass(name="high", value=2, deadline_s=0.14, m=6, n=10, rate_per_s=10),
     LinkClass(name="low", value=1, deadline_s=0.2, m=6, n=10, rate_per_s=10),
 )
-
-
-def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
-    """Polls: what is awaited happens in other threads."""
-    end = monotonic() + within_s
-    while not condition():
-        assert monotonic() < end, "waited in vain"
-        sleep(0.005)
 
 
 def accounted(counters: dict[str, SenderCounters]) -> None:
@@ -141,7 +134,7 @@ def test_a_narrow_link_sends_only_what_is_in_time_and_keeps_its_bandwidth() -> N
             for _ in range(100):  # 4 times what fits
                 for name in ("high", "low"):
                     sender.offer(name, bytes(500 - HEADER_BYTES))
-                sleep(0.0125)
+                sleep(0.0125)  # the load: 80 pairs per second
         took_s = (monotonic_ns() - began_ns) / 1e9
     counters = sender.counters()
     accounted(counters)

@@ -6,7 +6,8 @@ import json
 import socket
 from contextlib import ExitStack, suppress
 
-from tests.links.test_link import PATIENT, Inbox, hello, until
+from tests.links.test_link import PATIENT, Inbox, hello
+from tests.until import until
 
 from daybreak.links.receiver import MOST_CONNECTIONS, LinkReceiver
 from daybreak.links.sender import LinkSender

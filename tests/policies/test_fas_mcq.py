@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.engine.state import SystemState
-from daybreak.experiments.fas import testbed
 from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.fas_auto import AutoBeta
@@ -22,6 +21,7 @@ from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.laws import assert_same, busy_network
 from daybreak.simulation.simulate import simulate
+from daybreak_experiments.fas import testbed
 
 
 def queries(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from daybreak.engine.state import JobState
-from daybreak.experiments.planned.machine import Case, Measured, exact, run
-from daybreak.experiments.planned.workloads import Declared, Workload, cost, mixed
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
 from daybreak.policies.parts.cell_planner import WARM_JOBS, CellPlanner
-from daybreak.policies.planned import Planned, PlannedParams
+from daybreak.policies.planned import Planned, PlannedParams, _Out
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak_experiments.planned.machine import Case, Measured, exact, run
+from daybreak_experiments.planned.workloads import Declared, Workload, cost, mixed, wildfire
 
 ONE = (QueryClass(name="only", priority=1, qos=QoSGraph.deadline(2.0, 4.0)),)
 SHORT: dict[str, Any] = {"warm_s": 8.0, "measured_s": 15.0, "after_s": 12.0}
@@ -230,3 +230,45 @@ def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
     assert planner.correction(cell) == 1.0
     planner.took(cell, 1e6, 3e6)
     assert planner.correction(cell) == 3.0
+
+
+def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
+    """Its first jobs do not correct costs; a train of seconds must not be how they are found."""
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(9e6, 1e3))
+    assert planner.caution(cell) == 1.0
+    planner.took(cell, 1e8, 4e8)
+    assert planner.caution(cell) == 4.0
+    planner.took(cell, 1e8, 1.1e8)
+    assert planner.caution(cell) == pytest.approx(1.1), "it had only been compiled"
+    for _ in range(WARM_JOBS):
+        planner.took(cell, 1e8, 4e8)
+    assert planner.caution(cell) == 1.0, "its costs are corrected now"
+
+
+def test_a_job_that_is_overdue_is_not_expected_to_end_at_once() -> None:
+    out = _Out(Cell((0,), JobCost(9e6, 1e3)), begun_ns=0, expected_ns=100, box=0, before=0)
+    assert out.end_ns(40) == 100
+    assert out.end_ns(400) == 600
+
+
+class Sized(Planned):
+    """Remembers what it expected of jobs over windows, and what they took."""
+
+    def attach(self, view: Any, work: Work, seed: int) -> None:
+        super().attach(view, work, seed)
+        self.off: list[float] = []
+
+    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
+        out = self._out[worker]
+        if now_ns > 8e9 and out.cell.slide_ns:
+            self.off.append((now_ns - out.begun_ns) / out.expected_ns)
+        super().on_completion(plan, worker, cost_ns, now_ns)
+
+
+def test_jobs_over_windows_take_as_many_as_were_counted() -> None:
+    """A limit that cuts a window takes all of it, so that a job could be twice as long."""
+    policy = Sized()
+    run(Case(wildfire(), 2.0, shown=exact, noise=0.0, **SHORT), policy)
+    assert len(policy.off) > 20
+    assert max(policy.off) < 1.3

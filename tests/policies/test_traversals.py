@@ -5,7 +5,12 @@ from fractions import Fraction
 import pytest
 
 from daybreak.engine.state import SystemState
-from daybreak.experiments.aurora.examples import (
+from daybreak.policies.registry import make_policy_with
+from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
+from daybreak.policies.superboxes import applications, cut
+from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
+from daybreak.simulation.laws import busy_network
+from daybreak_experiments.aurora.examples import (
     P_NS,
     crossover,
     figure_3_5,
@@ -15,12 +20,7 @@ from daybreak.experiments.aurora.examples import (
     table_3_3,
     traverse,
 )
-from daybreak.experiments.core import Context, Outcome
-from daybreak.policies.registry import make_policy_with
-from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
-from daybreak.policies.superboxes import applications, cut
-from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
-from daybreak.simulation.laws import busy_network
+from daybreak_experiments.core import Context, Outcome
 
 ONE_EACH = dict.fromkeys(range(6), 1.0)
 
@@ -115,9 +115,9 @@ def test_auto_measures_what_a_call_costs() -> None:
 @pytest.mark.parametrize(("call_ns", "best"), [(0, "ml"), (2_000_000, "mc")])
 def test_auto_finds_the_better_traversal_unaided(call_ns: int, best: str) -> None:
     """Free calls favour ML, calls far dearer than boxes favour MC."""
-    from daybreak.experiments.aurora.trees import application_trees, offered
     from daybreak.model import Overheads
     from daybreak.simulation.simulate import simulate
+    from daybreak_experiments.aurora.trees import application_trees, offered
 
     network = application_trees(1, 1, depth=3)
     schedule = offered(network, 0.5, 4_000, 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from daybreak.model import Arrivals
 from daybreak.runtime.report import FORMAT
-from daybreak.spark.rundir import LAYOUT
+from daybreak.spark.log.rundir import LAYOUT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,9 +22,9 @@ from daybreak.runtime.starts import load_run
 from daybreak.simulation.recorded import Record
 from daybreak.simulation.whatif import what_if
 from daybreak.spark.adhoc import retained
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.migration import VERSION
-from daybreak.spark.rundir import LAYOUT, RunDirectory
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.migration import VERSION
+from daybreak.spark.log.rundir import LAYOUT, RunDirectory
 
 #: Everything that reads a record.
 READERS: dict[str, Callable[[Path], Any]] = {

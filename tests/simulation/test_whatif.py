@@ -20,7 +20,7 @@ from daybreak.runtime.curves import class_curves
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.jobs import Made
 from daybreak.simulation.replay import Replay
-from daybreak.simulation.whatif import Wanted, what_if
+from daybreak.simulation.whatif import Wanted, utility_of_all, what_if
 
 ON_SPARK = [name for name, p in all_policies().items() if p.on_spark]
 
@@ -151,6 +151,23 @@ def test_the_json_holds_curves_on_one_grid(tmp_path: Path) -> None:
         "busy": told["runs"][0]["summary"]["busy"],
         "classes": told["runs"][0]["summary"]["classes"],
     }
+
+
+def test_unanswered_tuples_count_as_zero_by_priority_and_weight(tmp_path: Path) -> None:
+    report = record(model(span_s=2.0), make_policy_with("stride"), tmp_path / "1")
+    asked = np.zeros(len(report.queries), dtype=np.int64)
+    gained = np.zeros(len(report.queries))
+    for q in range(len(report.queries)):
+        mine = report.outputs.query == q
+        asked[q] = report.outputs.tuples[mine].sum()
+        gained[q] = (np.nan_to_num(report.utility) * report.outputs.tuples)[mine].sum()
+    graded = [q for q, graph in enumerate(report.qos) if graph is not None]
+    assert graded, "there is something to grade"
+    weight = {q: report.priorities[report.query_class[q]] * report.weights[q] for q in graded}
+    expected = sum(weight[q] * gained[q] for q in graded)
+    expected /= sum(weight[q] * asked[q] for q in graded)
+    assert utility_of_all(report, asked) == pytest.approx(expected)
+    assert utility_of_all(report, 2 * asked) == pytest.approx(expected / 2), "half is unanswered"
 
 
 def test_curves_add_up_to_the_report(tmp_path: Path) -> None:

@@ -22,13 +22,13 @@ import pyarrow as pa
 
 from daybreak.engine.inbox import Inbox
 from daybreak.model.specs import SinkSpec
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.durable import write_durably
-from daybreak.spark.logrows import Cursor, CursorMove
-from daybreak.spark.recovery import recover, settle
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import Sink, make_sink
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import write_durably
+from daybreak.spark.log.rows import Cursor, CursorMove
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.sinks.delivery import recover, settle
+from daybreak.spark.sinks.sinks import Sink, make_sink
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}

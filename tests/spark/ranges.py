@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from daybreak.engine.inbox import Inbox
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.segments import SegmentStore
+from daybreak.spark.log.rows import Cursor
+from daybreak.spark.log.segments import SegmentStore
 
 
 def read(

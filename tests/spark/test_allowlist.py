@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.spark.allowlist import Node, Refused, Shape, parse_plan, shape_of
+from daybreak.spark.sql.allowlist import Node, Refused, Shape, parse_plan, shape_of
 
 LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 

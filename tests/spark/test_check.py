@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from daybreak.spark.check import Checker
+    from daybreak.spark.sql.check import Checker
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +36,7 @@ def checker(spark: SparkSession) -> Iterator[Checker]:
     """Streams r, q and Readings; static tables stations (k, v) and noise; three functions."""
     from pyspark.sql import functions as f
 
-    from daybreak.spark.check import Checker
+    from daybreak.spark.sql.check import Checker
 
     stations = pa.table({"k": pa.array([1, 2, 2, 9], pa.int32()), "v": ["x", "y", "z", None]})
     spark.createDataFrame(stations).createOrReplaceTempView("stations")
@@ -238,7 +238,7 @@ def test_the_result_has_the_schema_spark_gives(checker: Checker) -> None:
 
 
 def test_checking_runs_no_job_and_leaves_no_trace(spark: SparkSession, checker: Checker) -> None:
-    from daybreak.spark.check import check_sql
+    from daybreak.spark.sql.check import check_sql
 
     sc = spark.sparkContext
     before = {table.name for table in spark.catalog.listTables()}
@@ -255,7 +255,7 @@ def test_checking_runs_no_job_and_leaves_no_trace(spark: SparkSession, checker: 
 
 
 def test_streams_that_differ_only_in_case_are_refused(spark: SparkSession) -> None:
-    from daybreak.spark.check import Checker
+    from daybreak.spark.sql.check import Checker
 
     schema = stream_schema()
     with pytest.raises(ConfigError, match="differ only in case"):
@@ -263,14 +263,14 @@ def test_streams_that_differ_only_in_case_are_refused(spark: SparkSession) -> No
 
 
 def test_a_stream_may_have_a_name_that_needs_quotes(spark: SparkSession) -> None:
-    from daybreak.spark.check import check_sql
+    from daybreak.spark.sql.check import check_sql
 
     streams = {"fire-watch 1": stream_schema()}
     assert check_sql(spark, "x", "SELECT a FROM `fire-watch 1`", streams).reads == tuple(streams)
 
 
 def test_a_function_must_give_a_frame(spark: SparkSession, checker: Checker) -> None:
-    from daybreak.spark.check import check_function
+    from daybreak.spark.sql.check import check_function
 
     def hot(readings: DataFrame) -> DataFrame:
         return readings.filter("a > 35").select("a", "b")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import (
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import (
     CommittedFile,
     Cursor,
     CursorMove,

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daybreak.spark.catalyst import Catalyst, kind, nodes
-from daybreak.spark.check import Checker
-from daybreak.spark.composite import BITS, Composite, plain_schema
-from daybreak.spark.generator import KINDS, stations
+from daybreak.spark.ingest.generator import KINDS, stations
+from daybreak.spark.sql.catalyst import Catalyst, kind, nodes
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.composite import BITS, Composite, plain_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

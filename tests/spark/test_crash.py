@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 from tests.spark.crash_worker import DEATHS, DIVISORS, open_sinks
 from tests.spark.ranges import read
 
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.recovery import recover
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.tables import ARRIVAL
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sinks.delivery import recover
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 SEED = 1

@@ -13,9 +13,9 @@ from benchmarks.soaking.fuzz import answer_all, application, work
 from benchmarks.soaking.nonsense import damage
 
 from daybreak.model.errors import ConfigError, DaybreakError
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.deadletters import DeadLetters
-from daybreak.spark.logrows import Cursor, CursorMove
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor, CursorMove
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.snapshot import JobRow
 from daybreak.simulation.recorded import Record
 from daybreak.spark.app import App
-from daybreak.spark.commands import handle
+from daybreak.spark.control.commands import handle
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from py4j.protocol import Py4JError
 
-from daybreak.spark.catalyst import Catalyst
-from daybreak.spark.direct import Direct, Projection
-from daybreak.spark.generator import KINDS, stations
-from daybreak.spark.inmemory import MemoryFolder
+from daybreak.spark.ingest.generator import KINDS, stations
+from daybreak.spark.jobs.direct import Direct, Projection
+from daybreak.spark.jobs.inmemory import MemoryFolder
+from daybreak.spark.sql.catalyst import Catalyst
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ def test_an_expression_that_fails_is_left_to_the_regular_job(
 def test_memory_that_is_full_is_left_to_the_regular_job(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.direct.MemoryFolder", lambda: MemoryFolder(tmp_path))
+    monkeypatch.setattr("daybreak.spark.jobs.direct.MemoryFolder", lambda: MemoryFolder(tmp_path))
     direct = make(session)
     projection = compiled(direct, session, EVALUATED[0])
     assert projection is not None
@@ -123,7 +123,7 @@ def test_a_spark_that_lacks_a_piece_is_no_error(
     def missing(_jvm: Any, name: str) -> Any:
         raise Py4JError(f"{name} does not exist in the JVM")
 
-    monkeypatch.setattr("daybreak.spark.direct._module", missing)
+    monkeypatch.setattr("daybreak.spark.jobs.direct._module", missing)
     direct = make(session)
     assert compiled(direct, session, EVALUATED[0]) is None
     direct.close()

@@ -19,7 +19,7 @@ import pytest
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
-from daybreak.spark.durable import sync_files
+from daybreak.spark.log.durable import sync_files
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
             run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr("daybreak.spark.recovery.sync_files", sync_many)
+    monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", sync_many)
     monkeypatch.setattr(run.log, "commit", counted)
     monkeypatch.setattr(run.log, "forget_segments", forgetting)
     thread = threading.Thread(target=spells)
@@ -132,7 +132,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a disk that is full for long fills up with what never came to a commit."""
-    monkeypatch.setattr("daybreak.spark.housekeeping.COMMITS_KEPT_NS", 0)
+    monkeypatch.setattr("daybreak.spark.maintenance.COMMITS_KEPT_NS", 0)
     app = App(spark, name="failed", folder=tmp_path)
     arrivals = Arrivals(rate_per_s=200)
     app.stream("readings", format="generator", options={"limit": 100}, arrivals=arrivals)

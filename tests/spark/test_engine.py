@@ -127,8 +127,8 @@ def test_every_query_gives_the_rows_of_the_batch(
     """With compositing, and without it (a bound of 0); without jobs, with jobs on rows in memory,
     and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
-        monkeypatch.setattr("daybreak.spark.jobs.MOST_ROWS", 0)
-        monkeypatch.setattr("daybreak.spark.jobs.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.jobs.runner.MOST_ROWS", 0)
+        monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)
     app = declare(spark, rows)

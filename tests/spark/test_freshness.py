@@ -10,7 +10,6 @@ import pytest
 
 from daybreak.freshness import Mirror, plan
 from daybreak.freshness.estimate import Prior, Visits, estimate_rates
-from daybreak.freshness.workloads import pareto_sizes, thesis_mirror
 from daybreak.model import ConfigError
 from daybreak.spark.freshness import (
     access_frame,
@@ -20,6 +19,7 @@ from daybreak.spark.freshness import (
     synthetic_objects,
     visits_from_log,
 )
+from daybreak_experiments.freshening.mirrors import pareto_sizes, thesis_mirror
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

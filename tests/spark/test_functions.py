@@ -12,7 +12,7 @@ from tests.spark.windows.logs import DDL, Log, S, bag, batch, declare, feed, tum
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
-from daybreak.spark.check import Checker
+from daybreak.spark.sql.check import Checker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,11 +23,11 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.spark.check import CheckedQuery
-from daybreak.spark.composite import Parts, Source
 from daybreak.spark.driver import Driver, Hooks, new_command
-from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.segments import Segment
+from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.log.segments import Segment
+from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.composite import Parts, Source
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
 

@@ -22,7 +22,7 @@ from daybreak.model.limits import Limits
 from daybreak.runtime.control import call
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
-from daybreak.spark.logspace import unread_bytes
+from daybreak.spark.retention import unread_bytes
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.engine.engine import tuples_before
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.logrows import Cursor
+from daybreak.spark.log.rows import Cursor
 
 WAITING = [Waiting(1, "r", 3, 4, 7), Waiting(2, "q", 5, 0), Waiting(3, "r", 10, 5)]
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from daybreak.model import ConfigError
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import Cursor, Progress
-from daybreak.spark.tables import ARRIVAL, ipc_bytes
-from daybreak.spark.windows.partials import Partials
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rows import Cursor, Progress
+from daybreak.spark.log.tables import ARRIVAL, ipc_bytes
 
 #: The tables of layout 3.
 OLD = """

@@ -22,7 +22,7 @@ from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import all_policies
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
-from daybreak.spark.commands import COMMANDS
+from daybreak.spark.control.commands import COMMANDS
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import pytest
 from tests.spark.ranges import read
 
 from daybreak.model.specs import SinkSpec
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import Cursor, CursorMove
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.sinks import make_sink
-from daybreak.spark.tables import ARRIVAL
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor, CursorMove
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sinks.sinks import make_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from daybreak.model import ConfigError
-from daybreak.spark.durable import file_name
-from daybreak.spark.rundir import LAYOUT, RunDirectory
+from daybreak.spark.log.durable import file_name
+from daybreak.spark.log.rundir import LAYOUT, RunDirectory
 from daybreak.version import __version__
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from daybreak.spark.rundir import LAYOUT, RunDirectory
+from daybreak.spark.log.rundir import LAYOUT, RunDirectory
 run = RunDirectory.open(Path(sys.argv[1]), "fires")
 if len(sys.argv) > 2:
     run.name_jvm(int(sys.argv[2]))

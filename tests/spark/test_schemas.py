@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from daybreak.model import ConfigError
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SMALL_BYTES, SegmentStore
-from daybreak.spark.widening import SchemaChanged, widened
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SMALL_BYTES, SegmentStore
+from daybreak.spark.log.widening import SchemaChanged, widened
 
 INT, BIGINT, TEXT = pa.int32(), pa.int64(), pa.string()
 STRUCT = pa.struct([("x", INT), ("y", pa.list_(pa.float32()))])

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from tests.spark.ranges import read
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import Cursor
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SMALL_BYTES, Segment, SegmentStore
-from daybreak.spark.tables import ARRIVAL
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SMALL_BYTES, Segment, SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
 
 START = Cursor(0, 0)
 

@@ -16,7 +16,7 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
-from daybreak.spark.logrows import Cursor
+from daybreak.spark.log.rows import Cursor
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ import pytest
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.specs import SinkSpec
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import CommittedFile
-from daybreak.spark.recovery import ResultMissing, bring, recover
-from daybreak.spark.settle import Settler
-from daybreak.spark.sinks import (
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.delivery import ResultMissing, bring, recover
+from daybreak.spark.sinks.file_sync import Settler
+from daybreak.spark.sinks.sinks import (
     CallbackSink,
     ConsoleSink,
     MemorySink,
@@ -35,7 +35,7 @@ from daybreak.spark.sinks import (
     SinkTimeout,
     make_sink,
 )
-from daybreak.spark.texts import write_csv, write_json_lines
+from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
 TABLE = pa.table({"station": ["a", None, ""], "t": pa.array([41, 38, None], pa.int32())})
 READERS: dict[str, Callable[[Path], pa.Table]] = {
@@ -288,7 +288,7 @@ def test_what_a_sink_has_taken_is_noted_before_it_is_durable(
         syncing.set()
         assert may_sync.wait(30)
 
-    monkeypatch.setattr("daybreak.spark.recovery.sync_files", slow)
+    monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", slow)
     settler = Settler(log, {"fire": sink})
     files = [commit(log, sink) for _ in range(2)]
     for file in files:
@@ -337,7 +337,7 @@ def test_a_result_whose_staged_file_was_tidied_away_is_restored_from_the_log(
 def test_a_result_that_is_nowhere_to_be_found_is_recorded_as_lost(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
     sinks = {"fire": make(tmp_path, "parquet"), "watch": make(tmp_path, "memory", "watch")}
     gone, kept = [commit(log, sinks[query]) for query in ("fire", "watch")], []
     kept.append(commit(log, sinks["fire"]))
@@ -380,7 +380,7 @@ def test_after_a_crash_of_the_machine_a_start_that_fails_leaves_recovery_to_the_
 def test_large_results_are_durable_files_and_not_in_the_log(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
     sink = make(tmp_path, "parquet")
     file = commit(log, sink)
     assert file.content is None
@@ -414,7 +414,7 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     def broken(_paths: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("daybreak.spark.recovery.sync_files", broken)
+    monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", broken)
     settler.add(file)
     settler.close()
     assert isinstance(settler.failure, OSError)
@@ -431,7 +431,7 @@ def test_a_disk_that_stays_full_does_not_hold_up_the_end(
         tried.set()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("daybreak.spark.recovery.sync_files", full)
+    monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", full)
     settler = Settler(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)

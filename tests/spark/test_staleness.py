@@ -17,8 +17,8 @@ from daybreak.model import Arrivals, ConfigError
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
-from daybreak.spark.composite import BITS, MASK, Cutter
-from daybreak.spark.segments import SegmentStore
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.sql.composite import BITS, MASK, Cutter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,8 +19,8 @@ from daybreak.model.limits import Limits
 from daybreak.model.pipeline import Pipeline
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import (
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import (
     Cursor,
     CursorMove,
     Declaration,
@@ -28,9 +28,9 @@ from daybreak.spark.logrows import (
     PartialsMove,
     Progress,
 )
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.undeclared import Undeclared, refuse_unknown, time_left_ns
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.undeclared import Undeclared, refuse_unknown, time_left_ns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from typing import cast
 from daybreak.engine.events import Done, JobBegan, JobEnded, Ran
 from daybreak.engine.instructions import Group, StartJob
 from daybreak.policies.base import Plan
-from daybreak.spark.jobs import JobRunner
-from daybreak.spark.workers import Ticket, Workers
+from daybreak.spark.jobs.runner import JobRunner
+from daybreak.spark.jobs.workers import Ticket, Workers
 
 RAN = Ran((), 0, 0, 0, 0, {}, ())
 

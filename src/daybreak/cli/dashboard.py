@@ -67,7 +67,7 @@ def say_plainly(line: str) -> None:
 
 def serve_run(run: Run, address: str, say: Callable[[str], None]) -> Dashboard:
     """A page for a run of this process; to be closed."""
-    from daybreak.spark.commands import handle
+    from daybreak.spark.control.commands import handle
 
     return serve(partial(handle, run), address, run.rundir.root, say)
 

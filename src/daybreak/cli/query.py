@@ -38,7 +38,7 @@ def query(
     settings = settings_of_command(master, conf or (), packages or ())
     app = open_app(declared, None, settings, driver_host)
     from daybreak.spark.adhoc import ad_hoc
-    from daybreak.spark.texts import plain_rows
+    from daybreak.spark.sinks.text_formats import plain_rows
 
     prepared = app.check()
     folder = run_dir or Path("runs") / declared.name

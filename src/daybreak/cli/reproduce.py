@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from daybreak.cli.console import console, error_console, print_json, progress
-from daybreak.experiments.core import Context, Experiment, Outcome, as_json, read_seeds
-from daybreak.experiments.pages import write_pages
-from daybreak.experiments.registry import all_experiments, find_experiments
 from daybreak.model.errors import ConfigError
-from daybreak.report.figures import can_draw, save_figure
 from daybreak.report.text import table
+from daybreak.suites import (
+    ClaimRecord,
+    ExperimentRecord,
+    Request,
+    all_experiments,
+    find_experiments,
+)
+
+#: What --json prints of a record.
+SUMMARY: tuple[Literal["experiment", "seeds", "claims", "figure"], ...] = (
+    "experiment", "seeds", "claims", "figure",
+)  # fmt: skip
 
 
 def reproduce(
@@ -52,36 +60,48 @@ def reproduce(
         return
     if not names and not every:
         raise ConfigError("reproduce", "no experiment named", "name some, or use --all or --list")
+    request = Request(
+        seeds=None if seeds is None else read_seeds(seeds),
+        traces=_traces(trace or []),
+        workers=workers,
+        out=out,
+    )
     chosen = find_experiments(names or ["*"])
-    traces = _traces(trace or [])
-    wanted = None if seeds is None else read_seeds(seeds)
-    records: list[dict[str, Any]] = []
-    held = True
-    for experiment in chosen:
-        context = Context(
-            seeds=wanted or range(1, experiment.seeds + 1), traces=traces, workers=workers
-        )
-        record, outcome = _run(experiment, context, out)
-        records.append(record)
-        held = held and outcome.holds
+    records: list[ExperimentRecord] = []
+    for name, suite in chosen.items():
+        with progress(name) as report:
+            records.append(suite.run(name, replace(request, on_progress=report)))
         if not as_json:
-            _show(experiment, outcome, record, console())
+            _show(records[-1], console())
     if as_json:
-        print_json(records[0] if len(records) == 1 else records)
+        summaries = [{key: record[key] for key in SUMMARY} for record in records]
+        print_json(summaries[0] if len(summaries) == 1 else summaries)
     if docs is not None:
-        for page in write_pages(out, docs):
-            error_console().print(f"wrote {page}")
-    if not held:
+        for suite in dict.fromkeys(chosen.values()):
+            for page in suite.write_pages(out, docs):
+                error_console().print(f"wrote {page}")
+    if not all(line["holds"] for r in records for line in r["claims"] if line["kind"] == "robust"):
         raise typer.Exit(1)
 
 
 def _list(as_json: bool) -> None:
-    everything = all_experiments()
+    titles = {name: title for name, (_, title) in all_experiments().items()}
     if as_json:
-        print_json([{"experiment": n, "title": e.title} for n, e in everything.items()])
+        print_json([{"experiment": n, "title": title} for n, title in titles.items()])
         return
-    rows = [("experiment", "what it shows"), *((n, e.title) for n, e in everything.items())]
-    console().print(table(rows))
+    console().print(table([("experiment", "what it shows"), *titles.items()]))
+
+
+def read_seeds(text: str) -> Sequence[int]:
+    """``5`` is the seeds 1 to 5, ``101-105`` those five."""
+    first, dash, last = text.partition("-")
+    if first.isdecimal() and (last.isdecimal() or not dash):
+        chosen = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
+        if chosen:
+            return chosen
+    raise ConfigError(
+        "--seeds", f"{text!r} gives no seeds", "give a count (5) or a range (101-105)"
+    )
 
 
 def _traces(given: list[str]) -> dict[str, Path]:
@@ -94,46 +114,24 @@ def _traces(given: list[str]) -> dict[str, Path]:
     return found
 
 
-def _run(experiment: Experiment, context: Context, out: Path) -> tuple[dict[str, Any], Outcome]:
-    with progress(experiment.name) as report:
-        outcome = experiment.run(replace(context, on_progress=report))
-    stem = experiment.name.replace("/", "-")
-    figure = None
-    if outcome.draw is not None and can_draw():
-        figure = str(save_figure(outcome.draw, out / f"{stem}.png"))
-    record = {
-        "experiment": experiment.name,
-        "seeds": list(context.seeds),
-        "claims": [as_json(line) for line in outcome.claims],
-        "figure": figure,
-    }
-    page = {
-        **record,
-        "title": experiment.title,
-        "table": [list(row) for row in outcome.table],
-        "notes": list(outcome.notes),
-    }
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / f"{stem}.json"
-    partial = target.with_suffix(".partial")
-    partial.write_text(json.dumps(page, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(target)
-    return record, outcome
-
-
-def _show(experiment: Experiment, outcome: Outcome, record: dict[str, Any], to: Console) -> None:
-    to.print(f"\n[bold]{experiment.name}[/]  {experiment.title}")
-    if outcome.table:
-        to.print(table(outcome.table))
-    verdicts = [("verdict", "kind", "claim", "text", "ours", "rule")]
-    for line in outcome.claims:
-        verdict = "FAILS" if line.verdict == "fails" else line.verdict
-        rule = line.rule.requires if line.rule is not None else "-"
-        verdicts.append((verdict, line.kind, line.claim, line.paper, line.ours, rule))
-    to.print(table(verdicts))
-    for note in outcome.notes:
+def _show(record: ExperimentRecord, to: Console) -> None:
+    to.print(f"\n[bold]{record['experiment']}[/]  {record['title']}")
+    if record["table"]:
+        to.print(table(record["table"]))
+    rows = [("verdict", "kind", "claim", "text", "ours", "rule")]
+    for line in record["claims"]:
+        rows.append((
+            _word(line), line["kind"], line["claim"], line["paper"], line["ours"],
+            line["rule"] or "-",
+        ))  # fmt: skip
+    to.print(table(rows))
+    for note in record["notes"]:
         to.print(f"  note: {note}")
     if record["figure"]:
         to.print(f"  figure: {record['figure']}")
-    elif outcome.draw is not None:
-        to.print("  no figure: install the plot extra (pip install 'daybreak[plot]')")
+
+
+def _word(line: ClaimRecord) -> str:
+    if line["holds"] is None:
+        return "skipped" if line["kind"] == "skipped" else "-"
+    return "holds" if line["holds"] else "FAILS"

@@ -36,9 +36,9 @@ from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.check import CheckedQuery
-    from daybreak.spark.prepared import Prepared
+    from daybreak.spark.application import Prepared
     from daybreak.spark.run import Run
+    from daybreak.spark.sql.check import CheckedQuery
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[

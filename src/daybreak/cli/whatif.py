@@ -12,7 +12,13 @@ from daybreak.cli.control import named_policy
 from daybreak.model.errors import ConfigError
 from daybreak.report.figures import can_draw
 from daybreak.report.text import count, table
-from daybreak.report.whatif import calibration_line, calibration_table, plot_whatif, whatif_table
+from daybreak.report.whatif import (
+    calibration_line,
+    calibration_table,
+    plot_whatif,
+    promise_lines,
+    whatif_table,
+)
 from daybreak.simulation.replay import MOST
 from daybreak.simulation.whatif import Wanted, WhatIf, what_if
 
@@ -63,6 +69,8 @@ def _show(found: WhatIf) -> None:
     if found.capped:
         to.print(f"the newest of {count(found.known)} deliveries, for --most {found.most}")
     to.print(table(whatif_table(found), title="the recorded arrivals under each policy"))
+    for line in promise_lines(found):
+        to.print(line, markup=False, highlight=False)
     to.print(calibration_line(found), highlight=False)
     to.print(table(calibration_table(found), title="replayed / recorded"))
     for caveat in found.caveats:

@@ -38,6 +38,8 @@ VARIED = 40
 SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
 LONGER = 1.3
+#: There is a new plan soon after a job that took so many times longer, or shorter, than expected.
+FAR_OFF = 2.0
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
 #: How often the bound is computed, for those who watch.
@@ -71,6 +73,10 @@ class _Out:
     box: int
     before: int
     riders: int = 0
+
+    def end_ns(self, now_ns: int) -> int:
+        """When it is expected to end; one that is overdue takes half as long again."""
+        return max(self.begun_ns + self.expected_ns, now_ns + (now_ns - self.begun_ns) // 2)
 
 
 class _Candidate(NamedTuple):
@@ -126,7 +132,9 @@ class Planned(BasePolicy):
         taken = self.view.tuples_in[out.box] - out.before
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
-            self.planner.took(out.cell, expected_ns, now_ns - out.begun_ns)
+            took_ns = now_ns - out.begun_ns
+            self.planner.took(out.cell, expected_ns, took_ns)
+            self._stale |= not expected_ns / FAR_OFF < took_ns < expected_ns * FAR_OFF
 
     def on_boarding(self, box: int, now_ns: int) -> None:
         self.units.boarded(box)
@@ -202,7 +210,7 @@ class Planned(BasePolicy):
         mine = density[c.cell] if planned else -1.0
         worthier = [o.latest_ns for o in served if density[o.cell] > mine]
         latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
-        others = [o.begun_ns + o.expected_ns for w, o in self._out.items() if w != worker]
+        others = [o.end_ns(now_ns) for w, o in self._out.items() if w != worker]
         idle = self.view.workers - 1 - len(others)
         if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
             return 2**62
@@ -312,12 +320,16 @@ class Planned(BasePolicy):
         """A job that takes up to so long, as far as tuples can be counted out."""
         boxes, flow = self.units.units[c.query], self._plan.flows[c.cell]
         longest_s = max(min(longest_s, room_ns / NS_PER_S), 2 * flow.fixed_s)
-        most = max(1, int((longest_s - flow.fixed_s) / max(flow.per_tuple_s, 1e-12)))
-        most = min(most, self.params.train or most)
         cell = self._plan.cells[c.cell]
+        each_s = max(flow.per_tuple_s, 1e-12) * self.planner.caution(cell)
+        most = max(1, int((longest_s - flow.fixed_s) / each_s))
+        most = min(most, self.params.train or most)
         tuples = min(most, max(self.view.pending[b] for b in boxes))
-        if flow.slide_s:  # windows are taken as a whole
-            tuples = max(tuples, round(flow.rate_per_s * flow.slide_s))
+        if flow.slide_s:
+            # Windows are taken as a whole, the one that the limit cuts included.
+            window = max(1, round(flow.rate_per_s * flow.slide_s))
+            whole = max(1, most // window)
+            tuples, most = max(min(tuples, whole * window), window), whole * window - window // 2
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
         out = _Out(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
         self._newest = self._out[worker] = out

@@ -31,7 +31,7 @@ def whatif_table(found: WhatIf) -> Rows:
             (
                 o.name, count(overall.count), count(o.waiting), f"{o.busy:.0%}",
                 duration(overall.mean_s), duration(overall.percentiles_s[95]),
-                number(overall.utility), f"{o.report.overall_staleness:.1%}",
+                number(o.utility), f"{o.report.overall_staleness:.1%}",
                 *(duration(by_class[c].percentiles_s[95]) for c in found.classes),
             )
         )  # fmt: skip
@@ -51,12 +51,23 @@ def calibration_line(found: WhatIf) -> str:
     policy = found.outcomes[1].report.manifest["policy"]
     if math.isnan(found.calibration.worst):
         return f"calibration: {policy} cannot be compared, for lack of results"
-    stale = found.calibration.staleness
+    stale, utility = found.calibration.staleness, found.calibration.utility
+    worth = "" if math.isnan(utility) else f"utility {utility:+.3f}, "
     return (
         f"calibration: {policy} replayed is within a factor of {found.calibration.worst:.3g} of "
-        f"what was recorded (mean, p50 and p95 of every class), staleness {stale:+.1%}: "
+        f"what was recorded (mean, p50 and p95 of every class), {worth}staleness {stale:+.1%}: "
         "differences smaller than that mean nothing"
     )
+
+
+def promise_lines(found: WhatIf) -> list[str]:
+    """For every run under a policy that plans: what it planned, and what came of it."""
+    return [
+        f"{o.name}: planned utility {o.promised[0]:.3f} of at most {o.promised[1]:.3f}, "
+        f"measured {o.utility:.3f}"
+        for o in found.outcomes
+        if o.promised is not None
+    ]
 
 
 def plot_whatif(found: WhatIf, path: Path) -> Path:

@@ -41,12 +41,22 @@ class Outcome:
     replayed: bool
     report: RunReport
     curves: Mapping[str, Curves]
+    #: Of all tuples to answer: the mean over (query, tuple) pairs by class priority and query
+    #: weight, unanswered ones at 0. NaN without QoS graphs.
+    utility: float
 
     @property
     def waiting(self) -> int:
         """Tuples that waited at the end."""
         pending = self.report.backlog.pending
         return int(pending[-1].sum()) if len(pending) else 0
+
+    @property
+    def promised(self) -> tuple[float, float] | None:
+        """The planned utility and the upper bound, of a policy that plans."""
+        plan = self.report.manifest.get("plan") or {}
+        promise, bound = plan.get("utility"), plan.get("bound")
+        return None if promise is None or bound is None else (float(promise), float(bound))
 
     @property
     def busy(self) -> float:
@@ -180,26 +190,47 @@ def what_if(
             caveats.append(
                 f"{name} was replayed up to {until_s:.3g} s only: it takes too many jobs"
             )
+    asked = _asked(replay)
     edges_s = np.linspace(0.0, max(span_s, *(r.duration_s for r in reports)), buckets + 1)
+    named = [("recorded", replay.recorded)]
+    named += [(f"{name}, replayed", r) for name, r in zip(_names(runs), reports, strict=True)]
     outcomes = [
-        Outcome("recorded", False, replay.recorded, class_curves(replay.recorded, edges_s)),
-        *(
-            Outcome(f"{name}, replayed", True, report, class_curves(report, edges_s))
-            for name, report in zip(_names(runs), reports, strict=True)
-        ),
+        Outcome(name, at > 0, r, class_curves(r, edges_s), utility_of_all(r, asked))
+        for at, (name, r) in enumerate(named)
     ]
     return WhatIf(
         run=str(folder),
         from_s=replay.from_ns / 1e9,
         edges_s=edges_s,
         outcomes=tuple(outcomes),
-        calibration=calibrate(outcomes[0].report, outcomes[1].report),
+        calibration=calibrate(outcomes[0], outcomes[1]),
         deliveries=sum(len(d.boxes) for d in replay.deliveries),
         known=replay.known,
-        tuples=sum(len(d.boxes) * d.item.tuples for d in replay.deliveries),
+        tuples=int(asked.sum()),
         most=most,
         caveats=tuple(caveats),
     )
+
+
+def _asked(replay: Replay) -> NDArray[np.int64]:
+    """Tuples to answer, by query."""
+    asked = np.zeros(len(replay.network.queries), dtype=np.int64)
+    for delivery in replay.deliveries:
+        for box in delivery.boxes:
+            asked[box] += delivery.item.tuples
+    return asked
+
+
+def utility_of_all(report: RunReport, asked: NDArray[np.int64]) -> float:
+    """What answers were worth, of all that was to be answered; NaN without QoS graphs."""
+    o, worth = report.outputs, np.nan_to_num(report.utility)
+    gained = np.bincount(o.query, worth * o.tuples, minlength=len(asked))
+    priority = np.array([report.priorities[c] for c in report.query_class])
+    graded = np.array([graph is not None for graph in report.qos])
+    weight = np.where(graded, priority * report.weights, 0.0)
+    whole = float(weight @ asked)
+    # Of a stretch, answers to tuples of before it are no gain beyond what was asked.
+    return float(weight @ np.minimum(gained, asked)) / whole if whole else math.nan
 
 
 def _usable(policy: BasePolicy) -> BasePolicy:
@@ -221,19 +252,19 @@ def _names(policies: Sequence[BasePolicy]) -> list[str]:
     return names
 
 
-def calibrate(recorded: RunReport, replayed: RunReport) -> Calibration:
+def calibrate(recorded: Outcome, replayed: Outcome) -> Calibration:
     """Compares the same policy in both worlds."""
-    before, after = recorded.by_class(), replayed.by_class()
+    before, after = recorded.report.by_class(), replayed.report.by_class()
     return Calibration(
         ratios={
             cls: {
                 level: _ratio(_level(after[cls], level), _level(before[cls], level))
                 for level in CALIBRATED
             }
-            for cls in recorded.classes
+            for cls in recorded.report.classes
         },
-        utility=replayed.overall().utility - recorded.overall().utility,
-        staleness=replayed.overall_staleness - recorded.overall_staleness,
+        utility=replayed.utility - recorded.utility,
+        staleness=replayed.report.overall_staleness - recorded.report.overall_staleness,
     )
 
 
@@ -255,6 +286,9 @@ def _outcome_json(o: Outcome, from_s: float) -> dict[str, Any]:
         "until_s": from_s + report.duration_s,
         "summary": {
             **_summary_json(report.overall()),
+            "utility_of_all": _number(o.utility),
+            "promised_utility": o.promised[0] if o.promised else None,
+            "utility_bound": o.promised[1] if o.promised else None,
             "utility_per_query": _number(report.utility_per_application),
             "staleness": _number(report.overall_staleness),
             "waiting": o.waiting,

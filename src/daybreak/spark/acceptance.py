@@ -10,16 +10,16 @@ from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.durable import file_name, rows_kept
-from daybreak.spark.logrows import Declaration
-from daybreak.spark.operations import unstarted
-from daybreak.spark.prepared import Prepared
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.undeclared import Undeclared, time_left_ns
-from daybreak.spark.windows.inbox import replayed
-from daybreak.spark.windows.panes import kept_schema
-from daybreak.spark.windows.partials import Partials
+from daybreak.spark.application import Prepared
+from daybreak.spark.control.operations import unstarted
+from daybreak.spark.jobs.panes import kept_schema
+from daybreak.spark.jobs.window_inbox import replayed
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import file_name, rows_kept
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rows import Declaration
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.undeclared import Undeclared, time_left_ns
 
 
 @dataclass(frozen=True)

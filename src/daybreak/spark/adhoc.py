@@ -19,10 +19,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.spark.composite import quoted
-from daybreak.spark.migration import refuse_newer_log
-from daybreak.spark.tables import ARRIVAL
-from daybreak.spark.widening import SchemaChanged, widened
+from daybreak.spark.log.migration import refuse_newer_log
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.log.widening import SchemaChanged, widened
+from daybreak.spark.sql.composite import quoted
 
 #: A run may remove segments while they are listed; then they are listed again.
 TRIES = 5

@@ -25,22 +25,22 @@ from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
-from daybreak.spark.check import CheckedQuery, Checker
+from daybreak.spark.application import Prepared
+from daybreak.spark.control.operations import fingerprint, sql_fingerprint, usable_on_spark
 from daybreak.spark.declared import MEMORY
-from daybreak.spark.durable import refuse_long_name
-from daybreak.spark.functions import Function
-from daybreak.spark.generator import FORMAT as GENERATOR
-from daybreak.spark.generator import generator_schema
-from daybreak.spark.ingest import stream_schema
-from daybreak.spark.operations import fingerprint, sql_fingerprint, usable_on_spark
-from daybreak.spark.prepared import Prepared
+from daybreak.spark.event_time import duration_us
+from daybreak.spark.ingest.generator import FORMAT as GENERATOR
+from daybreak.spark.ingest.generator import generator_schema
+from daybreak.spark.ingest.stream_source import stream_schema
+from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
-from daybreak.spark.sinks import Callback, make_sink
-from daybreak.spark.windows.check import event_times
-from daybreak.spark.windows.shared import Views
-from daybreak.spark.windows.times import duration_us
-from daybreak.spark.windows.views import box_name
+from daybreak.spark.sinks.sinks import Callback, make_sink
+from daybreak.spark.sinks.views import box_name
+from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.functions import Function
+from daybreak.spark.sql.windows.check import event_times
+from daybreak.spark.views import Views
 
 
 def _script_name() -> str:

@@ -50,9 +50,9 @@ from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Say, silent
 from daybreak.spark.failures import JobTimeout, one_line
-from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.segments import Segment
-from daybreak.spark.workers import Ticket, Workers
+from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.workers import Ticket, Workers
+from daybreak.spark.log.segments import Segment
 
 #: The engine is woken this often; retries and time limits wait for it.
 TICK_S = 0.1

@@ -40,39 +40,39 @@ from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.spark.acceptance import Acceptance
-from daybreak.spark.admission import StreamRates
-from daybreak.spark.commands import handle
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.deadletters import DeadLetters
+from daybreak.spark.application import Prepared
+from daybreak.spark.control.admission import StreamRates
+from daybreak.spark.control.commands import handle
+from daybreak.spark.control.operations import Operations, Start, one_box, sql_fingerprint
+from daybreak.spark.control.snapshot import take_snapshot
 from daybreak.spark.declared import MEMORY, from_text
 from daybreak.spark.driver import Driver, Hooks
-from daybreak.spark.facts import facts_of
 from daybreak.spark.failures import failure_of
-from daybreak.spark.generator import FORMAT as GENERATOR
-from daybreak.spark.generator import GeneratorSource
-from daybreak.spark.housekeeping import Housekeeping, Keeper
-from daybreak.spark.ingest import StreamSource
-from daybreak.spark.jobs import JobRunner, Runnable
-from daybreak.spark.kafka.watch import KafkaWatch
-from daybreak.spark.logspace import Room
-from daybreak.spark.operations import Operations, Start, one_box, sql_fingerprint
-from daybreak.spark.prepared import Prepared
-from daybreak.spark.recovery import recover
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import Segment, SegmentStore
-from daybreak.spark.session import jvm_pid
-from daybreak.spark.settle import Settler
-from daybreak.spark.sinks import MemorySink
-from daybreak.spark.snapshot import take_snapshot
-from daybreak.spark.sources import Source, Sources
-from daybreak.spark.undeclared import (
+from daybreak.spark.ingest.backpressure import Room
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.ingest.event_clocks import TimeKeeper
+from daybreak.spark.ingest.generator import FORMAT as GENERATOR
+from daybreak.spark.ingest.generator import GeneratorSource
+from daybreak.spark.ingest.kafka_watch import KafkaWatch
+from daybreak.spark.ingest.sources import Source, Sources
+from daybreak.spark.ingest.stream_source import StreamSource
+from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import Segment, SegmentStore
+from daybreak.spark.log.undeclared import (
     announce_forgotten,
     refuse_unknown,
 )
-from daybreak.spark.windows.keeper import TimeKeeper
-from daybreak.spark.windows.partials import Partials
-from daybreak.spark.windows.views import FORMAT as VIEW
-from daybreak.spark.windows.views import ViewSink
+from daybreak.spark.maintenance import Housekeeping, Keeper
+from daybreak.spark.session import jvm_pid
+from daybreak.spark.sinks.delivery import recover
+from daybreak.spark.sinks.file_sync import Settler
+from daybreak.spark.sinks.sinks import MemorySink
+from daybreak.spark.sinks.views import FORMAT as VIEW
+from daybreak.spark.sinks.views import ViewSink
 from daybreak.version import __version__
 
 LIMITS = Limits()

@@ -21,9 +21,9 @@ from daybreak.model import ConfigError
 from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
-from daybreak.spark.check import CheckedQuery, Checker
-from daybreak.spark.prepared import Prepared
+from daybreak.spark.application import Prepared
 from daybreak.spark.run import Run
+from daybreak.spark.sql.check import CheckedQuery, Checker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.corpus.entries import ENTRIES, Entry
 from tests.spark.corpus.harness import Corpus, Results, bag, run_alone, run_together, types
 
-from daybreak.spark.prepared import Prepared
+from daybreak.spark.application import Prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

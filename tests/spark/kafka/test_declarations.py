@@ -11,11 +11,11 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.specs import SinkSpec, StreamSpec
+from daybreak.spark.ingest.kafka_source import Position, positions
+from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.kafka.options import servers, topics
 from daybreak.spark.kafka.outage import explained, passes
-from daybreak.spark.kafka.source import Position, positions
-from daybreak.spark.sinks import make_sink
-from daybreak.spark.sources import Sources
+from daybreak.spark.sinks.sinks import make_sink
 
 SERVERS = "kafka.bootstrap.servers"
 #: As Spark words it when the broker stays away.

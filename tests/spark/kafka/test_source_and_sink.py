@@ -20,8 +20,8 @@ from daybreak.model.secrets import forget_all
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.app import App
 from daybreak.spark.kafka.cluster import jvm
-from daybreak.spark.kafka.producer import Producer, Record, _parts, send_one_by_one, sender_of
-from daybreak.spark.kafka.sink import records
+from daybreak.spark.sinks.kafka_producer import Producer, Record, _parts, send_one_by_one, sender_of
+from daybreak.spark.sinks.kafka_sink import records
 
 pytestmark = pytest.mark.spark
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from daybreak.spark import generator
 from daybreak.spark.app import App
+from daybreak.spark.ingest import generator
+from daybreak.spark.log.segments import Segment
 from daybreak.spark.run import Run
-from daybreak.spark.segments import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
-from daybreak.spark.logspace import unread_bytes
+from daybreak.spark.retention import unread_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

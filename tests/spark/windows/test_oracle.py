@@ -131,7 +131,7 @@ def test_every_kind_of_window_query_gives_the_rows_of_the_batch(
 ) -> None:
     """Overlapping windows from panes, and from rows; and with all rows by way of files."""
     if few_rows is not None:
-        monkeypatch.setattr("daybreak.spark.jobs.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
     queries = [*WINDOWS, *BANDS, "sliding"] if panes else ["sliding"]
     policy = make_policy_with("stride")
     compare(spark, tmp_path / "run", Log.random(100 + panes), policy, queries, panes=panes)

@@ -15,11 +15,11 @@ from pyspark.sql.types import StructType
 from tests.spark.windows.logs import START, Log, Row, S, bag, batch, declare, feed, sliding
 
 from daybreak.model import ConfigError, EngineBug
-from daybreak.spark import generator
 from daybreak.spark.app import App
 from daybreak.spark.failures import JobTimeout
+from daybreak.spark.ingest import generator
+from daybreak.spark.jobs.workers import Ticket
 from daybreak.spark.run import Run
-from daybreak.spark.workers import Ticket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ import pytest
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.windows.keeper import TimeKeeper
+from daybreak.spark.ingest.event_clocks import TimeKeeper
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
 
 S_NS = 1_000_000_000
 S_US = 1_000_000

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from daybreak.engine.inbox import Tick
 from daybreak.model import ConfigError
-from daybreak.spark.windows.clock import EventClock
-from daybreak.spark.windows.inbox import WindowInbox
-from daybreak.spark.windows.pane_plans import width_us
-from daybreak.spark.windows.parsed import duration_fault
-from daybreak.spark.windows.times import (
+from daybreak.spark.event_time import (
     NEVER,
     US_PER_S,
     Band,
@@ -23,6 +19,10 @@ from daybreak.spark.windows.times import (
     duration_text,
     duration_us,
 )
+from daybreak.spark.jobs.window_inbox import WindowInbox
+from daybreak.spark.log.event_clock import EventClock
+from daybreak.spark.sql.windows.pane_plans import width_us
+from daybreak.spark.sql.windows.parsed import duration_fault
 
 grids = st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(0, 39)).map(
     lambda g: Grid(max(g[0], g[1]), min(g[0], g[1]), g[2] % min(g[0], g[1]))

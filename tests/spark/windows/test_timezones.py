@@ -16,8 +16,8 @@ import pytest
 from tests.spark.windows.logs import bag
 
 from daybreak.model import ConfigError
-from daybreak.spark import generator
 from daybreak.spark.app import App
+from daybreak.spark.ingest import generator
 from daybreak.spark.session import timezone_of
 
 if TYPE_CHECKING:

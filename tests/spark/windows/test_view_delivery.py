@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.commitlog import CommitLog
-from daybreak.spark.logrows import CommittedFile, Cursor
-from daybreak.spark.recovery import recover
-from daybreak.spark.rundir import RunDirectory
-from daybreak.spark.segments import SegmentStore
-from daybreak.spark.windows.views import ViewSink, stamped
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import CommittedFile, Cursor
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.sinks.delivery import recover
+from daybreak.spark.sinks.views import ViewSink, stamped
 
 
 class Query:

@@ -91,6 +91,7 @@ class CellPlanner:
         #: By the first query of a cell: what its jobs took and were expected to take.
         self._took: dict[int, tuple[float, float]] = {}
         self._jobs: dict[int, int] = {}
+        self._last_off: dict[int, float] = {}
         #: Above 1 while jobs that are due are late: then all costs count for so much more.
         self.strain = 1.0
         #: Plans that replaced another's periods.
@@ -110,6 +111,7 @@ class CellPlanner:
         """A job of this cell ended."""
         key = cell.queries[0]
         self._jobs[key] = self._jobs.get(key, 0) + 1
+        self._last_off[key] = actual_ns / max(expected_ns, 1.0)
         if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
             return
         actual, expected = self._took.get(key, (0.0, 0.0))
@@ -119,6 +121,16 @@ class CellPlanner:
     def jobs(self, cell: Cell) -> int:
         """How many jobs of this cell have ended."""
         return self._jobs.get(cell.queries[0], 0)
+
+    def caution(self, cell: Cell) -> float:
+        """How much shorter its trains are than costs allow, while these are hardly known.
+
+        What compiling took is no cost of later jobs, and nothing is dropped for it; but a long
+        train must not be the way to find out.
+        """
+        if self.jobs(cell) > WARM_JOBS:
+            return 1.0
+        return min(max(self._last_off.get(cell.queries[0], 1.0), 1.0), MOST_OFF)
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""

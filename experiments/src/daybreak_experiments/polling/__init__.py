@@ -1,0 +1,1 @@
+"""The system that class-based-thesis simulates: its operators poll their queues."""

@@ -1,9 +1,0 @@
-"""The policy ``planned``, which no source text has: beside all others that run on Spark."""
-
-from __future__ import annotations
-
-from daybreak.experiments.core import Experiment
-from daybreak.experiments.planned.hard import HARD
-from daybreak.experiments.planned.loads import LOADS_EXPERIMENT
-
-EXPERIMENTS: tuple[Experiment, ...] = (LOADS_EXPERIMENT, HARD)

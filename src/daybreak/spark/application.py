@@ -1,0 +1,81 @@
+"""A checked application, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from daybreak.model.network import Network
+from daybreak.model.overlaps import refuse_overlaps
+from daybreak.model.specs import QuerySpec, StreamSpec
+from daybreak.policies.base import BasePolicy
+from daybreak.spark.declared import MEMORY
+from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
+from daybreak.spark.sinks.views import FORMAT as VIEW
+from daybreak.spark.sinks.views import ViewSink, box_name
+from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.functions import Function
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked application: nothing about it can be wrong any more but the world."""
+
+    name: str
+    #: A session of its own, so that later changes of the user's do not reach the queries.
+    spark: SparkSession
+    #: The time zone of that session.
+    timezone: str
+    folder: Path
+    network: Network
+    policy: BasePolicy
+    streams: Mapping[str, StreamSpec]
+    schemas: Mapping[str, StructType]
+    checked: Mapping[str, CheckedQuery]
+    specs: Mapping[str, QuerySpec]
+    functions: Mapping[str, Function]
+    callbacks: Mapping[str, Callback]
+    fingerprints: Mapping[str, str]
+    #: The longest window that is allowed.
+    max_window_us: int
+
+    def together(self) -> dict[str, list[str]]:
+        """Of each query, the others of its class that can run as one job with it."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for name, checked in self.checked.items():
+            if checked.kin is not None:
+                groups.setdefault((self.specs[name].cls, checked.kin), []).append(name)
+        found: dict[str, list[str]] = {name: [] for name in self.checked}
+        for group in groups.values():
+            for name in group:
+                found[name] = [other for other in group if other != name]
+        return found
+
+    def sinks(self, run_dir: Path, limit_s: float = 600.0) -> dict[str, Sink]:
+        """Makes the sinks, and writes nothing; ``ConfigError`` if one cannot be used.
+
+        ``limit_s``: how long a sink's function may take.
+        """
+        refuse_overlaps(self.specs.values(), self.streams.values(), self.folder, run_dir)
+        staging = run_dir.resolve() / "staging"
+        return {
+            name: make_sink(
+                name, spec.sink or MEMORY, self.folder, staging,
+                place=spec.place, callback=self.callbacks.get(name), limit_s=limit_s,
+                columns=self.checked[name].schema.names,
+            )
+            for name, spec in self.specs.items()
+            if not (spec.sink and spec.sink.format == VIEW)
+        } | self.views(staging)  # fmt: skip
+
+    def views(self, staging: Path) -> dict[str, ViewSink]:
+        """What turns the results of views into streams, by the names of their boxes."""
+        return {
+            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
+            for view, spec in self.streams.items()
+            if spec.format == VIEW and (name := box_name(view)) in self.checked
+        }

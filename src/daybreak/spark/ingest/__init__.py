@@ -1,0 +1,1 @@
+"""Ingest: sources fill the streams, and wait when the log is full."""

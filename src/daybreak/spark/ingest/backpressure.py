@@ -1,0 +1,29 @@
+"""Backpressure: sources wait while the log is full."""
+
+from __future__ import annotations
+
+import threading
+
+_POLL_S = 0.05
+
+
+class Stopped(Exception):
+    """A source was stopped while it waited for room."""
+
+
+class Room:
+    """Whether sources may go on. Set by the loop's thread, waited for by the sources'."""
+
+    def __init__(self) -> None:
+        self.full = False
+        #: What queries have not read yet, when it was last looked at.
+        self.unread_bytes = 0
+
+    def wait(self, stopping: threading.Event) -> None:
+        """Returns when there is room; raises ``Stopped`` if the source is told to stop.
+
+        Polls: a StreamingQuery's stop() does not return while its batch waits.
+        """
+        while self.full:
+            if stopping.wait(_POLL_S):
+                raise Stopped

@@ -1,0 +1,226 @@
+"""Sources: Structured Streaming reads, and every micro-batch becomes one durable segment.
+
+One StreamingQuery per stream, with a trigger of its own. Its ``foreachBatch`` stamps the
+arrival and makes the segment durable before Spark commits the source's offset, so a batch that
+Spark repeats after a crash finds its segment and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from daybreak.model.environment import resolved
+from daybreak.model.errors import ConfigError
+from daybreak.model.secrets import without_secrets
+from daybreak.model.specs import StreamSpec
+from daybreak.spark.ingest.backpressure import Room
+from daybreak.spark.ingest.dead_letters import (
+    MALFORMED,
+    DeadLetters,
+    parted,
+    reads_malformed,
+    with_malformed,
+)
+from daybreak.spark.ingest.kafka_source import Position, check_source, kafka_frame
+from daybreak.spark.kafka.options import FORMAT as KAFKA
+from daybreak.spark.kafka.outage import explained
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import OnSegment, SegmentStore
+
+#: Types that PySpark turns into structs of fields that must not be NULL, and fails at a NULL.
+_COMPOSED = ("variant", "geometry", "geography")
+
+
+class StreamSource:
+    """One stream read by Structured Streaming."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        spec: StreamSpec,
+        folder: Path,
+        rundir: RunDirectory,
+        store: SegmentStore,
+        on_segment: OnSegment,
+        dead: DeadLetters,
+        room: Room,
+    ) -> None:
+        self.name = spec.name
+        self._spec = spec
+        self._store = store
+        self._on_segment = on_segment
+        self._dead = dead
+        self._room = room
+        self._stopping = threading.Event()
+        self._checkpoint = rundir.checkpoint(spec.name)
+        self._frame = read_stream(spark, spec, folder)
+        #: How far a Kafka source has read; None for other sources.
+        self.position = Position.of(spec, self._checkpoint)
+        self._query: StreamingQuery | None = None
+
+    def start(self) -> None:
+        writer = (
+            self._frame.writeStream.foreachBatch(self._batch)
+            .trigger(processingTime=self._spec.trigger)
+            .option("checkpointLocation", str(self._checkpoint))
+            .queryName(f"daybreak-{self.name}")
+        )
+        try:
+            self._query = writer.start()
+        except (PySparkException, Py4JError) as error:
+            raise ConfigError(
+                f"stream {self.name!r}",
+                f"Spark does not start it from {self._checkpoint}: {_first_line(error)}",
+                "restore the checkpoint, or choose a new run directory",
+            ) from None
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._query is not None:
+            self._query.stop()
+
+    def error(self) -> str | None:
+        """Why the source has stopped by itself, or None while it is well."""
+        if self._query is None or self._stopping.is_set() or self._query.isActive:
+            return None
+        failure = self._query.exception()
+        if failure is None:
+            return None
+        text = without_secrets(str(failure))
+        return explained(text, self.position.servers) if self.position is not None else text
+
+    def drain(self) -> None:
+        """Waits until everything that is there has been read (for bounded input)."""
+        if self._query is not None and self._query.isActive:
+            with suppress(PySparkException):  # error() tells
+                self._query.processAllAvailable()
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        self._room.wait(self._stopping)
+        table, malformed = parted(frame.toArrow())
+        self._dead.keep(self.name, batch_id, malformed, time.time_ns())
+        offsets = self._offsets(batch_id)
+        self._store.append(
+            self.name,
+            self._checkpoint_id(),
+            batch_id,
+            offsets,
+            table,
+            time.time_ns(),
+            listed=self._on_segment,
+        )
+        if self.position is not None and offsets:
+            self.position.read_to(offsets[0])
+
+    def _checkpoint_id(self) -> str:
+        text = (self._checkpoint / "metadata").read_text(encoding="utf-8")
+        return str(json.loads(text)["id"])
+
+    def _offsets(self, batch_id: int) -> list[Any]:
+        """The offsets Spark wrote ahead of this batch; the lines before them are not ours."""
+        text = (self._checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8")
+        return text.splitlines()[2:]
+
+
+def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFrame:
+    """The streaming frame of a declared source; ``ConfigError`` if Spark will not have it."""
+    place = f"stream {spec.name!r}"
+    if spec.format is None:
+        raise ConfigError(place, "has no format", 'give one, such as format = "json"')
+    options = resolved(spec.options, place)
+    path = options.pop("path", None)
+    if spec.format == KAFKA and path is not None:
+        raise ConfigError(place, "a Kafka stream has no path", 'name its topic: subscribe = "..."')
+    if path is not None and "://" not in path:
+        full = (folder / path).resolve()
+        if not full.exists():
+            raise ConfigError(place, f"path {path!r} does not exist", "create it, or correct it")
+        path = str(full)
+    try:
+        schema = spec.schema
+        if spec.format == KAFKA:
+            return kafka_frame(spark, schema, options, place)
+        if schema is not None and reads_malformed(spec.format, schema, options):
+            schema, options = with_malformed(schema, options)
+        reader = spark.readStream.format(spec.format).options(**options)
+        if schema is not None:
+            reader = reader.schema(schema)
+        return reader.load(path) if path is not None else reader.load()
+    except (PySparkException, Py4JError) as error:  # not all of Spark's errors have a class here
+        raise ConfigError(place, f"Spark refuses it: {_first_line(error)}", "correct it") from None
+
+
+def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> StructType:
+    """The columns of a stream, as declared or as its source has them.
+
+    All may be NULL: what a source promises, its rows need not keep.
+    """
+    if spec.format == KAFKA:
+        check_source(spec)
+    columns = read_stream(spark, spec, folder).schema
+    schema = StructType([_nullable(f) for f in columns.fields if f.name != MALFORMED])
+    place = f"stream {spec.name!r}"
+    if spec.time is not None and spec.time not in schema.names:
+        raise ConfigError(
+            place,
+            f"time = {spec.time!r} is not one of its columns",
+            f"choose from {', '.join(schema.names)}",
+        )
+    for field in schema.fields:
+        if not _fits_arrow(field.dataType):
+            raise ConfigError(
+                place,
+                f"column {field.name!r} is of type {field.dataType.simpleString()}, which a "
+                "segment cannot hold",
+                "declare it as a STRING, or leave it out of the schema",
+            )
+    return schema
+
+
+def _nullable(field: StructField) -> StructField:
+    return StructField(field.name, _all_nullable(field.dataType), True, field.metadata)
+
+
+def _all_nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([_nullable(field) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_all_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_all_nullable(kind.keyType), _all_nullable(kind.valueType), True)
+    return kind
+
+
+def _fits_arrow(kind: DataType) -> bool:
+    """Whether PySpark can hand over such values, NULL among them, as Arrow."""
+    if isinstance(kind, StructType):
+        return all(_fits_arrow(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _fits_arrow(kind.elementType)
+    if isinstance(kind, MapType):
+        return _fits_arrow(kind.keyType) and _fits_arrow(kind.valueType)
+    if kind.typeName() in _COMPOSED:
+        return False
+    try:
+        to_arrow_type(kind, timezone="UTC")
+    except PySparkException:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    in_java = getattr(error, "java_exception", None)
+    text = str(error) if in_java is None else str(in_java.getMessage())
+    return text.strip().split("\n")[0]

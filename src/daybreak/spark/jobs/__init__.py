@@ -1,0 +1,1 @@
+"""Jobs: ranges of rows computed on Spark, committed and handed to the sinks."""

@@ -1,0 +1,147 @@
+"""Panes: long or overlapping windows, computed from partial aggregates of short stretches.
+
+A row of a window of 60 s by 1 s belongs to sixty windows. Instead of reading it sixty times, each
+stretch of one second (a pane) is aggregated once, and a window merges the partials of its panes.
+The commit of the job that made them keeps the partials, and the rows they stand for need not be
+kept (``log.partials``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from daybreak.engine.inbox import Waiting
+from daybreak.spark.event_time import NEVER, Grid, Windowing
+from daybreak.spark.jobs.windows import Places, WindowQuery
+from daybreak.spark.log.event_clock import instants
+from daybreak.spark.log.partials import Partials, kept
+from daybreak.spark.log.rows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sql.composite import plain_schema, typed
+from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes
+
+
+class PaneJobs(Protocol):
+    """Runs the two plans of queries that share stream, windows and keys."""
+
+    def fill(self, queries: Sequence[Any], rows: pa.Table) -> list[pa.Table]:
+        """The partials of each query, from rows with their panes."""
+
+    def merge(self, queries: Sequence[Any], partials: Sequence[pa.Table]) -> list[pa.Table]:
+        """The result of each query, from its partials with their windows."""
+
+
+def compute(
+    queries: Sequence[WindowQuery],
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    partials: Partials,
+    places: Places,
+    jobs: PaneJobs,
+) -> tuple[list[pa.Table], list[list[Move]]]:
+    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
+
+    The queries share stream, windows and keys, and all are at ``places``.
+    """
+    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
+    assert windowing is not None
+    after_us, closed_us = taken[0].after_us, taken[-1].closes_us
+    start, end = places[panes.stream], store.end(panes.stream)
+    needed_us = windowing.needed_from(panes.stream, closed_us)
+    found: list[pa.Table] = []
+    moves: list[list[Move]] = []
+    for query, made in zip(queries, _made(queries, start, end, store, jobs), strict=True):
+        rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
+        found.append(_with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
+        added = tuple(kept(made, PANE, needed_us))
+        moves.append(
+            [
+                PartialsMove(query.name, panes.stream, start.seq, end.seq, added, needed_us),
+                CursorMove(query.name, panes.stream, start, end),
+                ProgressMove(query.name, after_us, closed_us),
+            ]
+        )
+    if not any(rows.num_rows for rows in found):
+        return [query.schema.empty_table() for query in queries], moves
+    return jobs.merge(queries, found), moves
+
+
+def _panes(query: WindowQuery) -> Panes:
+    assert query.checked.panes is not None
+    return query.checked.panes
+
+
+def _made(
+    queries: Sequence[WindowQuery], start: Cursor, end: Cursor, store: SegmentStore, jobs: PaneJobs
+) -> list[pa.Table]:
+    """The partials of each query of the rows it has not read yet."""
+    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
+    assert windowing is not None
+    schemas = [kept_schema(_panes(query)) for query in queries]
+    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
+    parts = [_paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
+    rows = pa.concat_tables(parts) if parts else pa.table({})
+    if not rows.num_rows:
+        return [schema.empty_table() for schema in schemas]
+    made = jobs.fill(queries, rows)
+    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
+
+
+def kept_schema(panes: Panes) -> pa.Schema:
+    """The columns of partials, as they are kept."""
+    return plain_schema(to_arrow_schema(panes.partial_schema, timezone="UTC"))
+
+
+def way_of(panes: Panes | None) -> str:
+    """Identifies how partials are made of a query: others may have the same columns.
+
+    Without types, which change with the schema of the stream: partials are widened as rows are.
+    """
+    if panes is None:
+        return ""
+    keys = ", ".join(field.name for field in panes.key_fields)
+    return f"{panes.width_us} us by {keys}: {', '.join(panes.functions)}"
+
+
+def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
+    """The rows with the end of their pane, and the watermark that some windows of theirs missed."""
+    grid, width = panes.grid, panes.width_us
+    before = NEVER if before_us is None else before_us
+    at = instants(table[windowing.times[panes.stream]])
+    pane = at - (at - grid.offset_us) % width + width
+    late = np.where(windowing.late(at, before), before, NEVER)
+    wanted = (at > NEVER) & (grid.last_end(at) > before)
+    rows = table.drop_columns([ARRIVAL])
+    # Named by position: a column of the user's may be called as ours are.
+    rows = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
+    rows = rows.append_column(PANE, pa.array(pane))
+    rows = rows.append_column(LATE, pa.array(late))
+    return rows if wanted.all() else rows.filter(pa.array(wanted))
+
+
+def _with_windows(
+    partials: pa.Table, grid: Grid, width: int, closed_us: int, bound_us: int
+) -> pa.Table:
+    """Each partial once for every window it belongs to that ends in (closed, bound]."""
+    first = partials[PANE].to_numpy() - width
+    late = partials[LATE].to_numpy()
+    rows = [np.empty(0, np.int64)]
+    ends = [np.empty(0, np.int64)]
+    end, last = grid.first_end(first), grid.last_end(first)
+    while (end <= last).any():
+        inside = (end <= last) & (end > closed_us) & (end <= bound_us) & (end > late)
+        at = np.flatnonzero(inside)
+        rows.append(at)
+        ends.append(end[at])
+        end = end + grid.slide_us
+    taken, when = np.concatenate(rows), np.concatenate(ends)
+    stamp = pa.timestamp("us", "UTC")
+    columns = [pa.array(us).cast(stamp) for us in (when - grid.length_us, when)]
+    window = pa.StructArray.from_arrays(columns, ["start", "end"])
+    return partials.take(pa.array(taken)).append_column(WINDOW, window)

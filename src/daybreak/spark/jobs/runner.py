@@ -1,0 +1,414 @@
+"""Runs queries over a range of their streams: read, compute on Spark, stage, commit, deliver.
+
+The order is the guarantee: rows are written to staging before the one transaction that moves the
+cursors and lists the files, and only then do the files move to their places. Queries that run
+together are one Spark job and one transaction.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from daybreak.engine.events import Failure, Ran
+from daybreak.engine.inbox import Waiting
+from daybreak.spark.event_time import ANCHORS
+from daybreak.spark.failures import failure_of
+from daybreak.spark.jobs.direct import MOST_ROWS, Direct, Projection
+from daybreak.spark.jobs.panes import compute as compute_panes
+from daybreak.spark.jobs.windows import compute, with_anchors
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import file_name, make_folder
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rows import CursorMove, Move
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sinks.delivery import bring
+from daybreak.spark.sinks.file_sync import Settler
+from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.views import advance, stamped
+from daybreak.spark.sql.catalyst import Catalyst, Plan
+from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.composite import Composite, plain_schema, quoted
+from daybreak.spark.sql.functions import Function
+from daybreak.spark.sql.windows.aggregate import Aggregate
+from daybreak.spark.sql.windows.pane_plans import Fill, Merge
+from daybreak.spark.sql.windows.together import Together
+
+#: Of the sessions that jobs run in.
+SETTINGS = {
+    # An expression that occurs twice is computed first, even where AND or OR guards it.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+}
+#: Sets of queries whose common plan is kept.
+MOST_COMPILED = 200
+#: Beyond so many rows a job is faster if the executors read them from a file.
+FEW_ROWS = 8000
+
+#: When the first tuple that gave a row had arrived, by query; None where that is not known.
+Since = Sequence[int | None] | None
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A checked query with all it takes to run it."""
+
+    checked: CheckedQuery
+    sink: Sink
+    function: Function | None = None
+    #: What its result looks like as Arrow.
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        arrow = to_arrow_schema(self.checked.schema, timezone="UTC")
+        object.__setattr__(self, "schema", plain_schema(arrow))
+
+    @property
+    def name(self) -> str:
+        return self.checked.name
+
+
+class Apart(Exception):
+    """Queries that were to run together cannot; the one that was asked runs alone then."""
+
+
+@dataclass
+class _Compiled:
+    """A composite, and how to evaluate it without a job where that is possible."""
+
+    composite: Composite
+    projection: Projection | None
+
+
+class JobRunner:
+    """Runs jobs of one worker thread, in a session of its own.
+
+    A session per worker: two workers may hold different rows under one stream's name.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        schemas: Mapping[str, StructType],
+        store: SegmentStore,
+        log: CommitLog,
+        partials: Partials,
+        settler: Settler,
+        scratch: Path,
+    ) -> None:
+        """``scratch``: a folder of its own that executors can read too."""
+        # A clone, not newSession(): it keeps the user's temporary views and functions.
+        self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for key, value in SETTINGS.items():
+            self._session.conf.set(key, value)
+        self._schemas = schemas
+        self._store = store
+        self._log = log
+        self._partials = partials
+        self._settler = settler
+        self._scratch = scratch
+        self._catalyst = Catalyst(self._session)
+        self._direct = Direct(self._session, schemas)
+        #: What queries run together are compiled to, by kind of plan and queries.
+        self._compiled: dict[tuple[object, ...], Any] = {}
+
+    def run(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable] = (),
+        may_commit: Callable[[], None] = lambda: None,
+    ) -> Ran:
+        """One job for queries that are at the same place of the same streams.
+
+        ``cell``: the queries to compile together, of which these are some; left out: these.
+        Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
+        """
+        began_ns, started = time.time_ns(), time.perf_counter_ns()
+        since: Since = None
+        if queries[0].checked.windowing is not None:
+            results, moves = self._compute_windows(queries, taken)
+        else:
+            tables = self._read(queries[0], taken)
+            read = self._store.passed(taken)
+            moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
+            stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
+            tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
+            if queries[0].checked.parts is not None:
+                results, since = self._compute_together(queries, cell or queries, tables, stamps)
+            else:
+                results = [self._compute(queries[0], tables)]
+        results = stamped(queries, results, taken)
+        computed = time.perf_counter_ns()
+        may_commit()
+        committed_at, undelivered = self._commit(queries, results, moves)
+        for query, moved in zip(queries, moves, strict=True):
+            if query.name not in undelivered:
+                advance(query.sink, moved, committed_at)
+        return Ran(
+            rows=tuple(result.num_rows for result in results),
+            work_ns=computed - started,
+            commit_ns=time.perf_counter_ns() - computed,
+            committed_at_ns=committed_at,
+            began_ns=began_ns,
+            undelivered=undelivered,
+            stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
+        )
+
+    def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
+        tables: dict[str, pa.Table] = {}
+        for stream in query.checked.reads:
+            mine = [item for item in taken if item.stream == stream]
+            if mine:
+                tables[stream] = self._store.read(mine)
+            else:
+                frame = self._session.createDataFrame([], self._schemas[stream])
+                stamp = pa.field(ARRIVAL, pa.int64(), nullable=False)
+                tables[stream] = frame.toArrow().append_column(stamp, pa.array([], pa.int64()))
+        return tables
+
+    def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """One query by itself; rows in memory, and in a file if it fails on those.
+
+        Over rows in memory Spark's optimizer computes expressions by itself, and may compute one
+        that a condition guards. The regular job over a file is authoritative.
+        """
+        try:
+            return self._computed(query, tables)
+        except (PySparkException, Py4JError):
+            if all(table.num_rows > FEW_ROWS for table in tables.values()):
+                raise
+            return self._computed(query, tables, in_memory=False)
+
+    def _computed(
+        self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
+    ) -> pa.Table:
+        checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
+        gathers = checked.windowing is not None
+        for stream, table in tables.items():
+            frame = self._frame(stream, table, gathers, few_rows)
+            frame.createOrReplaceTempView(quoted(stream))
+        if query.function is not None:
+            result = query.function(*(self._session.table(quoted(s)) for s in checked.reads))
+            assert checked.repeatable is not None
+            checked.repeatable.confirm(self._catalyst, result)
+        else:
+            for view, parsed in checked.through:
+                self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
+            result = self._catalyst.frame(checked.parsed, self._session)
+        return result.toArrow().cast(query.schema)
+
+    def _compute_windows(
+        self, queries: Sequence[Runnable], taken: Sequence[Waiting]
+    ) -> tuple[list[pa.Table], list[list[Move]]]:
+        first = queries[0]
+        # What open windows still need of each stream; only jobs of these queries move it.
+        places = self._log.places(first.name)
+        if any(self._log.places(query.name) != places for query in queries[1:]):
+            raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
+        if first.checked.panes is not None:
+            return compute_panes(queries, taken, self._store, self._partials, places, self)
+
+        def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
+            if len(queries) == 1:
+                return [self._compute(first, tables)]
+            together: Together = self._known(
+                Together, queries, lambda: Together(self._catalyst, _aggregates(queries))
+            )
+            rows = tables[together.stream]
+            result = self._run_plan(together.over, rows, self._schemas[together.stream])
+            return list(together.cut(result, [query.schema for query in queries]))
+
+        return compute(queries, taken, self._store, places, run)
+
+    def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
+        """Partials of rows; see ``panes.PaneJobs``."""
+        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, _aggregates(queries)))
+        panes = queries[0].checked.panes
+        assert panes is not None
+        return fill.cut(self._run_plan(fill.over, rows, panes.paned_schema))
+
+    def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
+        """Windows of partials; see ``panes.PaneJobs``."""
+        panes = [q.checked.panes for q in queries if q.checked.panes is not None]
+        merge: Merge = self._known(Merge, queries, lambda: Merge(self._catalyst, panes))
+        result = self._run_plan(merge.over, merge.rows(partials), merge.schema)
+        return list(merge.cut(result, [query.schema for query in queries]))
+
+    def _run_plan(
+        self, over: Callable[[Plan], Plan], rows: pa.Table, schema: StructType
+    ) -> pa.Table:
+        def run(few_rows: int) -> pa.Table:
+            frame = self._frame_as("rows", rows, schema, gathers=True, few_rows=few_rows)
+            plan = over(frame._jdf.queryExecution().analyzed())
+            return self._catalyst.frame(plan, self._session).toArrow()
+
+        try:
+            return run(FEW_ROWS)
+        except (PySparkException, Py4JError):
+            if rows.num_rows > FEW_ROWS:
+                raise
+            return run(-1)  # see ``_compute``
+
+    def _known(self, kind: object, queries: Sequence[Runnable], make: Callable[[], Any]) -> Any:
+        """What these queries are compiled to, made once."""
+        # A name may come back with other SQL.
+        key = (kind, *((q.name, q.checked.sql) for q in queries))
+        if key not in self._compiled:
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            self._compiled[key] = make()
+        return self._compiled[key]
+
+    def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Runs a query over given rows, for its cost alone."""
+        rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
+        return self._compute(query, with_anchors(query.checked.windowing, rows))
+
+    def _compute_together(
+        self,
+        queries: Sequence[Runnable],
+        cell: Sequence[Runnable],
+        tables: Mapping[str, pa.Table],
+        stamps: Mapping[str, NDArray[np.int64]],
+    ) -> tuple[list[pa.Table], Since]:
+        compiled = self.compile(cell)
+        [(stream, table)] = tables.items()
+        composite, result = compiled.composite, self._project(compiled, table)
+        # One row for each, in their order; but what executors read from a file may lose it, and a
+        # join gives others.
+        one_each = composite.source.parsed is None
+        in_order = result is not None or (one_each and table.num_rows <= FEW_ROWS)
+        if result is None:
+            if len(queries) == 1:
+                return [self._compute(queries[0], tables)], None
+            result = self._run_composite(composite, table)
+        of = {query.name: at for at, query in enumerate(cell)}
+        places = {of[q.name]: q.schema for q in queries}
+        since = composite.cutter.earliest(result, stamps[stream], places) if in_order else None
+        return composite.cutter.cut(result, places), since
+
+    def _run_composite(self, composite: Composite, table: pa.Table) -> pa.Table:
+        """The composite as a job."""
+        frame = self._frame(composite.stream, table)
+        source = composite.source
+        if source.parsed is not None:  # resolved here: a static table may have other rows by now
+            frame.createOrReplaceTempView(quoted(composite.stream))
+            frame = self._catalyst.frame(source.parsed, self._session)
+        plan = frame._jdf.queryExecution().analyzed()
+        if source.schema and plan.schema().json() != source.schema:
+            raise Apart("a static table has other columns than when the queries were checked")
+        return self._catalyst.frame(composite.over(plan), self._session).toArrow()
+
+    def compile(self, cell: Sequence[Runnable]) -> _Compiled:
+        """The composite of a cell, made once."""
+
+        def make() -> _Compiled:
+            parts = [q.checked.parts for q in cell if q.checked.parts is not None]
+            composite = Composite(parts, self._catalyst)
+            if composite.source.parsed is not None:
+                return _Compiled(composite, None)
+            return _Compiled(composite, self._direct.compile(composite.beside, composite.stream))
+
+        compiled: _Compiled = self._known(Composite, cell, make)
+        return compiled
+
+    def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
+        """The result for a few rows, without a job; None where it takes one."""
+        if compiled.projection is None or not 0 < table.num_rows <= MOST_ROWS:
+            return None
+        result = self._direct.apply(compiled.projection, table)
+        if result is None:
+            compiled.projection = None  # the regular job is authoritative
+            return None
+        return compiled.composite.complete(result, table)
+
+    def close(self) -> None:
+        self._direct.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _commit(
+        self,
+        queries: Sequence[Runnable],
+        results: Sequence[pa.Table],
+        moves: Sequence[Sequence[Move]],
+    ) -> tuple[int, dict[str, Failure]]:
+        """Stages, commits and delivers; returns when it was committed.
+
+        Once committed the job has succeeded, even if a sink then fails: the result is listed,
+        and the next start delivers it.
+        """
+        job = self._log.new_job()
+        try:
+            staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
+            every = [move for moved in moves for move in moved]
+            files = self._log.commit(job, every, [s for s in staged if s is not None])
+        except BaseException:
+            self._log.abandon(job)
+            raise
+        committed_at = time.time_ns()
+        sinks = {q.name: q.sink for q in queries}
+        failed: dict[str, Failure] = {}
+        for file in files:
+            try:
+                bring(sinks[file.query], file)
+                self._settler.add(file)
+            except Exception as error:
+                failed[file.query] = failure_of(error)
+        return committed_at, failed
+
+    def _frame(
+        self, stream: str, table: pa.Table, gathers: bool = False, few_rows: int = FEW_ROWS
+    ) -> DataFrame:
+        schema = self._schemas[stream.removeprefix(ANCHORS)]
+        return self._frame_as(stream, table, schema, gathers, few_rows)
+
+    def _frame_as(
+        self,
+        name: str,
+        table: pa.Table,
+        schema: StructType,
+        gathers: bool,
+        few_rows: int = FEW_ROWS,
+    ) -> DataFrame:
+        """The rows for Spark: in memory where they are few, for the executors to read else.
+
+        Spark's optimizer works on rows in memory by itself, in the driver, one after the other.
+        Where they are to be gathered by some key, which it leaves to a job, few rows are one
+        partition: nothing has to be exchanged then.
+        """
+        if table.num_rows <= few_rows:
+            # Of several batches Spark reads those before the first empty one, and says nothing.
+            data: Any = table.combine_chunks() if table.num_columns else []
+            frame = self._session.createDataFrame(data, schema)
+            return frame.coalesce(1) if gathers else frame
+        # Spark takes a name that begins with _ or . for a hidden file, and reads nothing.
+        path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
+        pq.write_table(table, path)
+        return self._session.read.schema(schema).parquet(str(path))
+
+
+def _aggregates(queries: Sequence[Runnable]) -> list[Aggregate]:
+    return [q.checked.aggregate for q in queries if q.checked.aggregate is not None]
+
+
+def _first_possible(
+    results: Sequence[pa.Table], taken: Sequence[Waiting]
+) -> tuple[int | None, ...]:
+    """For results that do not tell which tuples gave them: it may have been the first."""
+    first = min((item.arrival_ns for item in taken), default=None)
+    return tuple(first if result.num_rows else None for result in results)

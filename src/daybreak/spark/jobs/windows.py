@@ -1,0 +1,213 @@
+"""Computes the windows that closed: their rows, picked from the log, and the query's own SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from daybreak.engine.inbox import Waiting
+from daybreak.spark.event_time import ANCHORS, NEVER, Band, Grid, Instants, Windowing
+from daybreak.spark.log.event_clock import instants
+from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
+from daybreak.spark.log.segments import Segment, SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
+
+if TYPE_CHECKING:
+    from daybreak.spark.sql.windows.pane_plans import Panes
+
+Tables = dict[str, pa.Table]
+#: The first row of each stream that a query over windows still needs.
+Places = Mapping[str, Cursor]
+
+
+class _Checked(Protocol):
+    @property
+    def windowing(self) -> Windowing | None: ...
+    @property
+    def panes(self) -> Panes | None: ...
+
+
+class WindowQuery(Protocol):
+    """What is asked of a query."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def checked(self) -> _Checked: ...
+
+
+def compute(
+    queries: Sequence[WindowQuery],
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    places: Places,
+    run: Callable[[Tables], Sequence[pa.Table]],
+) -> tuple[list[pa.Table], list[list[Move]]]:
+    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
+
+    The queries share streams and windows, and all are at ``places``. ``run`` gives their results
+    over one table per stream.
+    """
+    windowing = queries[0].checked.windowing
+    assert windowing is not None
+    moves = [past(query.name, windowing, taken, store, places) for query in queries]
+    kept = {s: _from(store, s, places[s]) for s in windowing.times}
+    picker = Picker(windowing, store, kept)
+    results = [[query.schema.empty_table()] for query in queries]
+    for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
+        for tables in picker.tables(first, last):
+            for query, found, result in zip(queries, results, run(tables), strict=True):
+                found.append(cut(query, result, first, last))
+    return [pa.concat_tables(found) for found in results], moves
+
+
+def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
+    """Without windows that were emitted before, or are still open."""
+    assert query.checked.windowing is not None
+    grid, marks = query.checked.windowing.over, query.checked.windowing.marks
+    if not isinstance(grid, Grid) or not grid.overlaps:
+        return result
+    column, kind = next(iter(marks.items()))
+    told = result[column]
+    if kind == "window":
+        told = pa.chunked_array([chunk.field("end") for chunk in told.chunks], told.type[1].type)
+    at = instants(told) + (grid.length_us if kind == "start" else 0)
+    return result.filter(pa.array((at > first_us) & (at <= last_us)))
+
+
+def past(
+    query: str,
+    windowing: Windowing,
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    places: Places,
+) -> list[Move]:
+    """How a query moves on when the windows that ``taken`` closed are done with."""
+    closed_us = taken[-1].closes_us
+    moves: list[Move] = [ProgressMove(query, taken[0].after_us, closed_us)]
+    for stream in windowing.times:
+        needed = low_water(windowing, store, stream, places[stream], closed_us)
+        moves.append(CursorMove(query, stream, places[stream], needed))
+    return moves
+
+
+def low_water(
+    windowing: Windowing, store: SegmentStore, stream: str, start: Cursor, closed_us: int
+) -> Cursor:
+    """The first segment with a row that windows after ``closed_us`` may hold."""
+    needed_us = windowing.needed_from(stream, closed_us)
+    kept = _from(store, stream, start)
+    for segment in kept:
+        if segment.high_us is not None and segment.high_us >= needed_us:
+            return max(start, Cursor(segment.seq, 0))
+    return Cursor(kept[-1].seq + 1, 0) if kept else start
+
+
+def _from(store: SegmentStore, stream: str, start: Cursor) -> list[Segment]:
+    return [s for s in store.segments(stream) if s.seq >= start.seq]
+
+
+def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
+    """Any rows under all names that the query's text has for them."""
+    over = None if windowing is None else windowing.over
+    if not isinstance(over, Band) or over.anchor != over.partner:
+        return rows
+    return {**rows, ANCHORS + over.anchor: rows[over.anchor]}
+
+
+class Picker:
+    """Picks from the segments of a query's streams the rows of windows that close."""
+
+    def __init__(
+        self, windowing: Windowing, store: SegmentStore, kept: Mapping[str, Sequence[Segment]]
+    ) -> None:
+        self._windowing = windowing
+        self._store = store
+        self._kept = kept
+
+    def steps(self, closed_us: int, bound_us: int) -> Iterator[tuple[int, int]]:
+        """Ranges of ends, each of which has one set of rows.
+
+        Where windows overlap, a row may come too late for some of its windows and in time for
+        others. Windows before and after that point are then computed apart.
+        """
+        grid = self._windowing.over
+        cuts = {closed_us, bound_us}
+        if isinstance(grid, Grid) and grid.overlaps:
+            for segment in (s for kept in self._kept.values() for s in kept):
+                if _has_late(segment, grid):
+                    cut = grid.last_closed(_before(segment))
+                    cuts |= {cut} if closed_us < cut < bound_us else set()
+        yield from pairwise(sorted(cuts))
+
+    def tables(self, first_us: int, last_us: int) -> Iterator[Tables]:
+        """One table per stream of the rows whose windows end in (first, last], if there are any."""
+        over = self._windowing.over
+        tables: Tables = {}
+        rows = 0
+        for stream in self._windowing.times:
+            if isinstance(over, Band):
+                if stream == over.anchor:
+                    name = ANCHORS + stream if stream == over.partner else stream
+                    tables[name] = self._picked(stream, first_us, last_us)
+                    rows += tables[name].num_rows
+                if stream == over.partner:
+                    low, high = first_us + over.low_us, last_us + over.high_us
+                    tables[stream] = self._picked(stream, low, high)
+            else:
+                begin = over.begin(first_us) if first_us > NEVER else NEVER
+                tables[stream] = self._picked(stream, begin, last_us, first_us)
+                rows += tables[stream].num_rows
+        if rows:
+            yield tables
+
+    def _picked(self, stream: str, begin_us: int, end_us: int, first_us: int = NEVER) -> pa.Table:
+        """Rows with begin <= event time < end that are not late."""
+        parts = []
+        empty: pa.Table | None = None
+        for segment in self._kept[stream]:
+            if empty is None:
+                empty = self._store.table(segment).slice(0, 0)
+            if segment.low_us is None or segment.high_us is None:
+                continue
+            if segment.high_us < begin_us or segment.low_us >= end_us:
+                continue
+            table = self._store.table(segment)
+            at = instants(table[self._windowing.times[stream]])
+            wanted = (at >= begin_us) & (at < end_us) & (at > NEVER)
+            wanted &= self._in_time(segment, at, first_us)
+            parts.append(table if wanted.all() else table.filter(pa.array(wanted)))
+        if not parts:
+            return _without_stamp(empty)
+        return _without_stamp(pa.concat_tables(parts))
+
+    def _in_time(self, segment: Segment, at: Instants, first_us: int) -> NDArray[np.bool_]:
+        before = _before(segment)
+        grid = self._windowing.over
+        if isinstance(grid, Grid) and grid.overlaps:
+            # ``steps`` has cut so that all windows in question lie on one side of ``before``.
+            late = _has_late(segment, grid) and grid.last_closed(before) > first_us
+            return np.full(len(at), not late)
+        return ~self._windowing.late(at, before)
+
+
+def _before(segment: Segment) -> int:
+    return NEVER if segment.before_us is None else segment.before_us
+
+
+def _has_late(segment: Segment, grid: Grid) -> bool:
+    """Whether some row of the segment misses one of its windows."""
+    if segment.low_us is None:
+        return False
+    return bool(grid.first_end(np.array([segment.low_us]))[0] <= _before(segment))
+
+
+def _without_stamp(table: pa.Table | None) -> pa.Table:
+    return pa.table({}) if table is None else table.drop_columns([ARRIVAL])

@@ -1,0 +1,62 @@
+"""The event time of one stream: its column, its delay, its watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from daybreak.spark.event_time import NEVER, Instants
+
+
+class Span(NamedTuple):
+    """What the log keeps of a segment's time; low and high are None where no row has one."""
+
+    low_us: int | None
+    high_us: int | None
+    before_us: int
+    after_us: int
+
+
+@dataclass
+class EventClock:
+    """Follows the watermark of a stream, segment by segment.
+
+    ``delay_us`` None: rows do not move the watermark, only marks do (the rows of a view, whose
+    order is known).
+    """
+
+    column: str
+    delay_us: int | None
+    watermark_us: int = NEVER
+    #: The largest event time seen, for ends and idle streams.
+    high_us: int = NEVER
+
+    def span(self, table: pa.Table) -> Span:
+        """The next segment's times; the clock itself is moved by ``moved``."""
+        at = pc.min_max(as_us(table[self.column]))
+        low, high = at["min"].as_py(), at["max"].as_py()
+        after = self.watermark_us
+        if high is not None and self.delay_us is not None:
+            after = max(after, high - self.delay_us)
+        return Span(low, high, self.watermark_us, after)
+
+    def moved(self, high_us: int | None, after_us: int) -> None:
+        self.watermark_us = max(self.watermark_us, after_us)
+        self.high_us = max(self.high_us, NEVER if high_us is None else high_us)
+
+
+def as_us(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A timestamp column as microseconds since 1970."""
+    zone = column.type.tz if kinds.is_timestamp(column.type) else None
+    return column.cast(pa.timestamp("us", zone)).cast(pa.int64())
+
+
+def instants(column: pa.ChunkedArray) -> Instants:
+    """The same as numbers; NEVER where there is none, which lies in no window."""
+    found: Instants = pc.fill_null(as_us(column), NEVER).to_numpy()
+    return found.astype(np.int64, copy=False)

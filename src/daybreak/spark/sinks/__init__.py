@@ -1,0 +1,1 @@
+"""Sinks: where committed rows go, and how they get there."""

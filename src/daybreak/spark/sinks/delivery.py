@@ -1,0 +1,131 @@
+"""Brings committed results to their sinks, at the start and while a run is under way.
+
+Of each result the commit log knows how far it got: *staged*, or *moved* once its sink has taken it.
+That note is not synced: it survives the process, and after a crash of the machine nothing that
+was not synced is trusted. A result that is not noted as moved, not staged and not at its place was
+tidied away by somebody. The log's content brings it back; where the log does not hold that, the
+result is lost, and recorded as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import sync_files
+from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.sinks import Sink
+
+#: Why rows are lost, as it is recorded.
+MISSING = "missing"
+
+
+class ResultMissing(Exception):
+    """A committed result is nowhere to be found, and the log does not hold its content."""
+
+    def __init__(self, file: CommittedFile) -> None:
+        super().__init__(
+            f"{file.path} is gone and was not delivered; its {file.rows} rows are lost"
+        )
+
+
+def bring(sink: Sink, file: CommittedFile) -> bool:
+    """Delivers a result that is not known to be delivered; False if it was, after all.
+
+    Restores it first where somebody tidied the staged file away; ``ResultMissing`` if it cannot.
+    """
+    if sink.deliver(file):
+        return True
+    if sink.has(file):
+        return False
+    if file.content is None:
+        raise ResultMissing(file)
+    sink.restore(file)
+    return sink.deliver(file)
+
+
+@dataclass
+class Recovery:
+    """What ``recover`` found and did."""
+
+    #: Delivered now, though committed by an earlier process.
+    delivered: list[CommittedFile] = field(default_factory=list)
+    #: Taken by their sinks before the crash.
+    taken: list[CommittedFile] = field(default_factory=list)
+    #: Committed for a query, or a sink of it, that is not here any more; kept where they are.
+    orphaned: list[CommittedFile] = field(default_factory=list)
+    #: Gone without having been delivered; recorded as lost.
+    missing: list[CommittedFile] = field(default_factory=list)
+    #: Queries whose sink would not take a committed file, with why; tried again later.
+    refused: dict[str, Exception] = field(default_factory=dict)
+    #: Staged, never committed: their rows are read again.
+    removed: list[Path] = field(default_factory=list)
+
+
+def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
+    """Finishes what an earlier process had decided and forgets what it had not.
+
+    Call it before the first job. Only files of this log's own jobs are ever deleted.
+    """
+    outcome = Recovery()
+    waiting: set[Path] = set()
+    for file in log.undelivered():
+        sink = sinks.get(file.query)
+        if sink is None or not sink.owns(file):
+            outcome.orphaned.append(file)
+            continue
+        try:
+            _recover(log, sink, file, outcome)
+        except Exception as error:
+            outcome.refused.setdefault(file.query, error)
+        if file.query in outcome.refused:
+            waiting.add(file.path)
+    settle(log, sinks, outcome.delivered + outcome.taken)
+    if outcome.missing:
+        log.lose(MISSING, outcome.missing)
+    listed = waiting | {file.path for file in outcome.orphaned}
+    for sink in sinks.values():
+        for path in sink.staged():
+            if path.name.startswith(f"{log.id}-") and path not in listed:
+                path.unlink()
+                outcome.removed.append(path)
+    log.recovered(outcome.orphaned)
+    return outcome
+
+
+def _recover(log: CommitLog, sink: Sink, file: CommittedFile, outcome: Recovery) -> None:
+    unsure = log.rebooted or file.place == "unsure"
+    if file.place == "moved" and not (unsure and sink.target(file) is not None):
+        outcome.taken.append(file)
+        return
+    if unsure:
+        sink.restore(file)
+    if file.query in outcome.refused:
+        return  # after those before it
+    try:
+        (outcome.delivered if bring(sink, file) else outcome.taken).append(file)
+    except ResultMissing:
+        outcome.missing.append(file)
+
+
+def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:
+    """Removes what jobs that ended without a commit have staged."""
+    abandoned = log.take_abandoned()
+    try:
+        for sink in sinks.values() if abandoned else ():
+            for path in sink.staged():
+                if "-".join(path.name.split("-")[:3]) in abandoned:  # see CommitLog.new_job
+                    path.unlink(missing_ok=True)
+    except OSError:
+        for job in abandoned:
+            log.abandon(job)  # again next time
+        raise
+
+
+def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
+    """Makes delivered files durable; then the log may forget what they hold."""
+    places = (sinks[file.query].target(file) for file in files)
+    sync_files(place for place in places if place is not None)
+    log.mark_delivered(file.id for file in files)

@@ -1,0 +1,1 @@
+"""Queries: checked, taken apart and put together, before any row is read."""

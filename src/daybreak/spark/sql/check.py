@@ -1,0 +1,515 @@
+"""Queries are checked before anything runs: does the SQL hold, and may it run on any cut?
+
+A query is analysed over empty frames in a clone of the session, so no job starts and nothing is
+registered where the user works. SQL and functions on DataFrames face the same rules. Which
+operators are allowed, and why, is in ``allowlist``; here are the expressions: each must give the
+same value for the same row, whenever and wherever it is computed. Spark knows that of most
+(``deterministic``). Three kinds it folds to a constant when a job is planned, so it calls them
+deterministic, but another job gets another constant: the clock and the session (``CURRENT_LIKE``
+in Spark's words), texts such as 'now' that are cast to a time, and ``aes_encrypt`` with its random
+vector.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
+
+from daybreak.engine.costs import Kind as JobKind
+from daybreak.model import ConfigError
+from daybreak.model.errors import suggestion
+from daybreak.spark.event_time import ANCHORS, Band, Windowing
+from daybreak.spark.failures import one_line
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sql.allowlist import Node, Refused, Shape, parse_plan, shape_of
+from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
+from daybreak.spark.sql.composite import Parts, quoted, take_apart
+from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
+from daybreak.spark.sql.lexer import moving_literal, without_semicolons
+from daybreak.spark.sql.windows.aggregate import Aggregate
+from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
+from daybreak.spark.sql.windows.check import windowing_of
+from daybreak.spark.sql.windows.pane_plans import Panes, panes_of
+from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, without_join_windows
+
+#: "filter": conditions and expressions over one stream, at most one row out per row in.
+#: "stateless": also joins with static tables, unions, generators, subqueries.
+#: "window": aggregates, joins and set operations over windows of event time.
+#: "function": a Python function on DataFrames whose rows stand alone.
+Kind = Literal["filter", "stateless", "window", "function"]
+
+_RULES = "org.apache.spark.sql.catalyst.optimizer"
+_SAME_ROW = "the same row would give another result in another job"
+_POSITION = re.compile(r"line (\d+),? pos (\d+)")
+
+
+@dataclass(frozen=True)
+class CheckedQuery:
+    """A query that may run."""
+
+    name: str
+    #: The streams it reads, sorted; static tables are not among them.
+    reads: tuple[str, ...]
+    #: The columns of its result.
+    schema: StructType
+    kind: Kind
+    #: As it was written, without a closing semicolon; None for a function.
+    sql: str | None = None
+    #: What the parser makes of it, to be analysed where it runs.
+    parsed: Plan | None = field(default=None, compare=False, repr=False)
+    #: Views that it reads through to their streams, and how they are parsed, in order.
+    through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
+    #: For a function: the plan that every call must give.
+    repeatable: Repeatable | None = field(default=None, compare=False, repr=False)
+    #: For a filter, or a join with static tables, that can run together with others.
+    parts: Parts | None = None
+    #: For a query over windows.
+    windowing: Windowing | None = None
+    #: For an aggregate over windows that can run together with others.
+    aggregate: Aggregate | None = None
+    #: For one that is computed from partial aggregates.
+    panes: Panes | None = None
+
+    @property
+    def kin(self) -> str | None:
+        """What queries that can run as one job have in common; None for one that runs alone."""
+        if self.parts is not None:
+            return self.parts.kin
+        if self.aggregate is None:
+            return None
+        return self.aggregate.kin + (" from panes" if self.panes is not None else "")
+
+    @property
+    def job_kind(self) -> JobKind:
+        """What its jobs are like: of filters, the rows are evaluated without a Spark job."""
+        if self.windowing is not None:
+            return "window"
+        direct = self.parts is not None and self.parts.source.parsed is None
+        return "filter" if direct else "job"
+
+
+class Checker:
+    """Checks queries over one set of streams.
+
+    Static tables and functions are those the session knows when the checker is made.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        streams: Mapping[str, StructType],
+        times: Mapping[str, str] | None = None,
+        *,
+        panes: bool = True,
+    ) -> None:
+        """``times``: the column with the event time, of each stream that declares one.
+
+        ``panes``: whether long and overlapping windows are computed from partial aggregates.
+        """
+        self._times = times or {}
+        self._with_panes = panes
+        # Spark logs each analysis error with its whole stack; ours say the same in one line.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        self._streams = {name.lower(): name for name in streams}
+        if len(self._streams) < len(streams):
+            raise ConfigError("streams", "two names differ only in case", "rename one of them")
+        # newSession() would lose the temporary views and functions; a clone has its own copies.
+        self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        self._catalyst = Catalyst(self._session)
+        self._replace_expressions = self._catalyst.scala_object(f"{_RULES}.ReplaceExpressions")
+        self._special_values = self._catalyst.scala_object(f"{_RULES}.SpecialDatetimeValues")
+        self._current_like = self._catalyst.pattern("CURRENT_LIKE")
+        self._frames: dict[str, DataFrame] = {}
+        for name, schema in streams.items():
+            self._add_frame(name, schema)
+
+    def _add_frame(self, name: str, schema: StructType) -> None:
+        if not name.isprintable():  # such names are for views of ours
+            raise ConfigError(
+                f"stream {name!r}", "has a control character in its name", "rename the stream"
+            )
+        if ARRIVAL in (column.lower() for column in schema.names):
+            raise ConfigError(
+                f"stream {name!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
+            )
+        self._frames[name] = _empty_frame(self._session, schema)
+        self._frames[name].createOrReplaceTempView(quoted(name))
+
+    def add_stream(self, name: str, schema: StructType, time: str | None) -> None:
+        """Makes the rows of a view known under its name."""
+        self._streams[name.lower()] = name
+        self._times = {**self._times, **({name: time} if time is not None else {})}
+        self._add_frame(name, schema)
+
+    def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
+        """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
+        place = place or f"query {name!r}"
+        _refuse_surrogates(sql, place)
+        text = without_semicolons(self._session, sql)
+        with self._explaining(place):
+            parsed = self._parsed(text)
+            frame = self._analysed(parsed)
+            plan, shape, windowing = self._allowed(frame)
+            literal = moving_literal(self._session, text)
+            if literal:
+                raise _moving(literal)
+        reads = tuple(sorted(shape.reads))
+        if windowing is not None:
+            parsed = self._anchored(place, plan, parsed, windowing)
+            aggregate, panes = self._aggregate(plan, reads, windowing)
+            if panes is not None:
+                windowing = replace(windowing, pane_us=panes.width_us)
+            return CheckedQuery(
+                name, reads, frame.schema, "window", text, parsed,
+                windowing=windowing, aggregate=aggregate, panes=panes,
+            )  # fmt: skip
+        kind: Kind = "filter" if shape.is_filter else "stateless"
+        alone = len(reads) > 1 or plan.subqueriesAll().size()
+        parts = None if alone else self._parts(plan, reads[0], parsed)
+        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, parts=parts)
+
+    def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
+        """Checks a query over the streams below these views, each of which may name earlier ones.
+
+        To the query a view is then a name for its SQL, no stream of its own.
+        """
+        kept, parsed = self._streams, {}
+        self._streams = {k: v for k, v in kept.items() if v not in views}
+        try:
+            for view, text in views.items():
+                parsed[view] = self._parsed(text)
+                frame = self._catalyst.frame(parsed[view], self._session)
+                frame.createOrReplaceTempView(quoted(view))
+            checked = self.sql(name, sql, place)
+            analysed = self._catalyst.frame(checked.parsed, self._session)
+            used = _views_in(analysed._jdf.queryExecution().analyzed())
+            through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
+            return replace(checked, through=through, aggregate=None, panes=None)
+        finally:
+            self._streams = kept
+            for view in parsed:
+                self._frames[view].createOrReplaceTempView(quoted(view))
+
+    def _allowed(self, frame: DataFrame) -> tuple[Plan, Shape, Windowing | None]:
+        """The analysed plan of a frame, what it does and its windows; ``Refused`` if it may not."""
+        plan = frame._jdf.queryExecution().analyzed()
+        inner = listed(plan.subqueriesAll())
+        trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
+        shape = shape_of(trees[0], trees[1:], self._streams, self._times)
+        if not shape.reads:
+            raise Refused("reads no stream", suggestion("", self._streams.values()))
+        self._check_expressions([plan, *inner], trees)
+        _check_columns(frame.schema)
+        return plan, shape, windowing_of(shape, frame.schema.names, self._times)
+
+    @contextmanager
+    def _explaining(self, place: str) -> Iterator[None]:
+        """What is not allowed, and what Spark refuses, as errors of the user's."""
+        try:
+            yield
+        except Refused as refused:
+            raise ConfigError(place, refused.finding, refused.remedy) from None
+        except (AnalysisException, ParseException, IllegalArgumentException) as error:
+            raise self._explained(place, error) from None
+        except Py4JJavaError as error:  # not all of Spark's errors have a class in Python
+            raise ConfigError(
+                place, f"is refused by Spark, {one_line(error)}", "correct it"
+            ) from None
+
+    def _analysed(self, parsed: Plan) -> DataFrame:
+        try:
+            return self._catalyst.frame(parsed, self._session)
+        except (PySparkException, Py4JJavaError):
+            fault = window_fault(parsed)
+            if fault is None:
+                raise
+            raise Refused(*fault) from None
+
+    def _parts(self, plan: Plan, stream: str, parsed: Plan) -> Parts | None:
+        """The query taken apart, if it is of that kind."""
+
+        def analyse(read: Plan) -> Plan:
+            return self._catalyst.frame(read, self._session)._jdf.queryExecution().analyzed()
+
+        try:
+            return take_apart(self._catalyst, plan, stream, parsed, analyse)
+        except (PySparkException, Py4JError):  # what it reads is no query by itself
+            return None
+
+    def function(
+        self, name: str, function: Function, reads: tuple[str, ...], place: str = ""
+    ) -> CheckedQuery:
+        """Calls a query function with an empty frame of each stream; its plan faces all rules.
+
+        ``mapInArrow`` and ``mapInPandas`` are taken as a promise: each row by itself.
+        """
+        place = place or f"query {name!r}"
+        for stream in reads:
+            if stream not in self._frames:
+                raise ConfigError(
+                    place, f"unknown stream {stream!r}", suggestion(stream, self._frames)
+                )
+        with self._explaining(place):
+            schemas = {stream: self._frames[stream].schema for stream in reads}
+            frame = called(function, self._session, schemas, place)
+            plan, shape, windowing = self._allowed(frame)
+            unused = [stream for stream in reads if stream not in shape.reads]
+            if unused:
+                raise Refused(
+                    f"its function returns a frame that does not read stream {unused[0]!r}",
+                    "build the result from the frames it is given, or leave that parameter out",
+                )
+            others = sorted(shape.reads - set(reads))
+            if others:
+                raise Refused(
+                    f"its function reads stream {others[0]!r}, which is none of its parameters",
+                    f"add a parameter {others[0]!r}",
+                )
+            if windowing is not None and _is_self_band(windowing):
+                raise Refused(
+                    "its function joins a stream with itself by a band of times",
+                    "write this query in SQL",
+                )
+        leaves = {s: self._frames[s]._jdf.queryExecution().analyzed() for s in reads}
+        repeatable = Repeatable.of(self._catalyst, plan, leaves)
+        try:
+            repeatable.confirm(self._catalyst, called(function, self._session, schemas, place))
+        except AnotherPlan:
+            raise ConfigError(
+                place,
+                "its function gives another plan when it is called again",
+                "let it depend on nothing but its parameters; make frames of static rows outside",
+            ) from None
+        kind: Kind = "function" if windowing is None else "window"
+        return CheckedQuery(
+            name, reads, frame.schema, kind, repeatable=repeatable, windowing=windowing
+        )
+
+    def _aggregate(
+        self, plan: Plan, reads: tuple[str, ...], windowing: Windowing
+    ) -> tuple[Aggregate | None, Panes | None]:
+        """The query as an aggregate over windows, and as one of panes, if it is such a one."""
+        # A subquery over a static table is resolved for each job.
+        if len(reads) > 1 or plan.subqueriesAll().size():
+            return None, None
+        aggregate = None
+        try:
+            aggregate = take_aggregate(self._catalyst, plan, reads[0], windowing)
+            if aggregate is None or not self._with_panes:
+                return aggregate, None
+            row = self._frames[reads[0]].schema
+            return aggregate, panes_of(aggregate, self._catalyst, self._session, row)
+        except (PySparkException, Py4JError):  # not made of parts that stand alone: over rows
+            return aggregate, None
+
+    def _anchored(self, place: str, plan: Plan, parsed: Plan, windowing: Windowing) -> Plan:
+        """The query to run: a stream that is joined with itself by a band needs two names."""
+        band = windowing.over
+        if not isinstance(band, Band) or not _is_self_band(windowing):
+            return parsed
+        view = f"{ANCHORS}{band.anchor}"
+        self._frames[band.anchor].createOrReplaceTempView(quoted(view))
+        new = with_anchors(self._catalyst, parsed, band.anchor, view, on_right=band.on_right)
+        again = None if new is None else self._catalyst.frame(new, self._session)
+        if again is None or not plan.sameResult(again._jdf.queryExecution().analyzed()):
+            raise ConfigError(
+                place,
+                f"joins stream {band.anchor!r} with itself in a way that cannot be taken apart",
+                "name the stream on both sides of the one join: FROM s a JOIN s b ON ...",
+            )
+        return new
+
+    def _parsed(self, text: str) -> Plan:
+        """What Spark's parser makes of the text, with windows in joins spelt out.
+
+        Parsed as a query: a command would run as soon as it is analysed.
+        """
+        parser = self._session._jsparkSession.sessionState().sqlParser()
+        try:
+            parsed = parser.parseQuery(text)
+        except ParseException as error:
+            command = re.match(r"\s*(\w+)", text)
+            word = command[1].upper() if command else ""
+            if _position(str(error)) == (1, 1) and word not in ("SELECT", "WITH", "FROM", ""):
+                raise Refused(
+                    f"does not begin as a query but with {word!r}", "write a SELECT"
+                ) from error
+            raise
+        plain = without_join_windows(self._catalyst, parsed, parser)
+        if plain is None:
+            raise Refused(
+                "has window(...) in a join's condition, with more than a column and a length",
+                "select it on both sides, (SELECT *, window(...) AS w FROM a) x, and join on x.w",
+            )
+        return plain
+
+    def _check_expressions(self, plans: list[Plan], trees: list[Node]) -> None:
+        for plan in reversed(plans):  # innermost first: it names the culprit
+            if not plan.deterministic():
+                name = _first(plan, lambda e: not e.deterministic()) or "an expression"
+                raise _moving(name)
+            if plan.containsPattern(self._current_like):
+                name = _first(plan, lambda e: e.containsPattern(self._current_like)) or "the clock"
+                raise _moving(name)
+            replaced = self._replace_expressions.apply(plan)
+            if not replaced.fastEquals(self._special_values.apply(replaced)):
+                raise _moving("a text such as 'now' or 'today' cast to a time")
+        if any("AesEncrypt" in node.expressions() for tree in trees for node in tree.walk()):
+            raise _moving("aes_encrypt()")
+
+    def _explained(self, place: str, error: PySparkException) -> ConfigError:
+        message = _one_line(str(error))
+        at = _position(str(error))
+        where = f"line {at[0]}, column {at[1]}: " if at else ""
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            named = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
+            return ConfigError(
+                place,
+                f"{where}unknown stream {named!r}",
+                suggestion(named, self._streams.values()),
+            )
+        named = (error.getMessageParameters() or {}).get("objectName", "")
+        remedy = "correct it"
+        if named.startswith("`window`"):  # what it does not resolve is the call of window(...)
+            remedy += "; window(...) takes a TIMESTAMP and literal durations"
+        return ConfigError(place, f"its SQL is refused by Spark, {where}{message}", remedy)
+
+
+def check_sql(
+    spark: SparkSession, name: str, sql: str, streams: Mapping[str, StructType], place: str = ""
+) -> CheckedQuery:
+    """Checks one query; for many over the same streams keep a ``Checker``."""
+    return Checker(spark, streams).sql(name, sql, place)
+
+
+def check_function(
+    spark: SparkSession,
+    name: str,
+    function: Function,
+    streams: Mapping[str, StructType],
+    place: str = "",
+) -> CheckedQuery:
+    """Checks one query function that takes a frame of each of ``streams``, in their order."""
+    return Checker(spark, streams).function(name, function, tuple(streams), place)
+
+
+def _empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
+    """As ``createDataFrame([], schema)``, which would make the session the thread's active one."""
+    java = session._jsparkSession
+    rows = getattr(session.sparkContext._jvm, "java.util.ArrayList")()
+    return DataFrame(java.createDataFrame(rows, java.parseDataType(schema.json())), session)
+
+
+def _moving(name: str) -> Refused:
+    return Refused(
+        f"uses {name}, and {_SAME_ROW}",
+        "use columns of the row, such as its event time or a key of its own",
+    )
+
+
+def _check_columns(schema: StructType) -> None:
+    seen: set[str] = set()
+    for name in schema.names:
+        if name.lower() in seen:
+            raise Refused(f"has two columns {name!r}", "name them apart with AS")
+        seen.add(name.lower())
+    if not seen:
+        raise Refused("has no columns", "select at least one")
+    for column in schema.fields:
+        kinds = _kinds(column.dataType)
+        if NullType in kinds:
+            raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
+        if VariantType in kinds:  # Arrow has it as a struct that no reader knows as a variant
+            raise Refused(
+                f"has a column no sink can hold ({column.name!r} is a variant)",
+                "take values out of it with variant_get, or write it with to_json",
+            )
+    try:
+        to_arrow_schema(schema, timezone="UTC")
+    except PySparkException as error:
+        raise Refused(
+            f"has a column no sink can hold ({_one_line(str(error))})", "cast it to a text"
+        ) from error
+
+
+def _refuse_surrogates(sql: str, place: str) -> None:
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            place, f"character {error.start + 1} of its SQL is half of one", "correct it"
+        ) from None
+
+
+def _kinds(kind: DataType) -> set[type[DataType]]:
+    """The classes of a type and of all types in it."""
+    match kind:
+        case StructType():
+            inner = [field.dataType for field in kind.fields]
+        case ArrayType():
+            inner = [kind.elementType]
+        case MapType():
+            inner = [kind.keyType, kind.valueType]
+        case _:
+            inner = []
+    return {type(kind)}.union(*(_kinds(one) for one in inner))
+
+
+def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:
+    """The name of an innermost expression that matches, in this plan or below."""
+    for expression in listed(plan.expressions()):
+        if matches(expression):
+            return _innermost(expression, matches)
+    for child in listed(plan.children()):
+        found = _first(child, matches)
+        if found:
+            return found
+    return None
+
+
+def _innermost(expression: Any, matches: Callable[[Any], bool]) -> str:
+    for child in listed(expression.children()):
+        if matches(child):
+            return _innermost(child, matches)
+    name = expression.name() if kind(expression) == "PythonUDF" else expression.prettyName()
+    return f"{name}()"
+
+
+def _is_self_band(windowing: Windowing) -> bool:
+    band = windowing.over
+    return isinstance(band, Band) and band.anchor == band.partner
+
+
+def _views_in(plan: Plan) -> set[str]:
+    """Names of all views in an analysed plan, in lower case."""
+    trees = [plan, *listed(plan.subqueriesAll())]
+    found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
+    return {view.desc().identifier().table().lower() for view in found}
+
+
+def _position(text: str) -> tuple[int, int] | None:
+    """Line and column from 1, as editors count."""
+    match = _POSITION.search(text)
+    return (int(match[1]), int(match[2]) + 1) if match else None
+
+
+def _one_line(text: str) -> str:
+    """Spark's message without its error class, SQLSTATE, position and plan."""
+    first = text.strip().split("\n")[0]
+    first = re.sub(r"^\[[A-Z0-9_.]+\] ", "", first)
+    return re.split(r"\s*SQLSTATE:", first)[0].rstrip(" .;")
