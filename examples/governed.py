@@ -90,8 +90,7 @@ def queries(spark: SparkSession, source: Path, out: Path, alarms: Alarms) -> Ite
     hot = timed.where("celsius > 85").selectExpr("id AS hot", "station AS there", "at AS hot_at")
     cold = timed.where("celsius < 5").selectExpr("id AS cold", "station", "at")
     near = F.expr(
-        "station = there"
-        " AND at BETWEEN hot_at - INTERVAL 2 MINUTES AND hot_at + INTERVAL 2 MINUTES"
+        "station = there AND at BETWEEN hot_at - INTERVAL 2 MINUTES AND hot_at + INTERVAL 2 MINUTES"
     )
     yield to_files(hot.join(cold, near).select("hot", "cold"), "swings")
     if find_spec("pandas") and find_spec("google") and find_spec("google.protobuf"):

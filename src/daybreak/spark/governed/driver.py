@@ -163,7 +163,7 @@ class GovernedDriver:
     def run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._advance()
+                self.advance()
         except (Py4JError, OSError):  # the JVM has ended, and all queries with it
             self._stopping.set()
         except BaseException as error:  # told to whoever asks; nothing may stay parked
@@ -173,7 +173,8 @@ class GovernedDriver:
             self._bridge.close()
         self._work_off()
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """One round: what the gates report, what was asked, what the engine answers."""
         wait_s = TICK_S
         if self._wake_ns:
             wait_s = min(wait_s, max(0.0, (self._wake_ns - time.time_ns()) / 1e9))
