@@ -14,8 +14,8 @@ from daybreak.spark.governed.classes import Assignment
 
 
 def state_of(bench: Bench, name: str) -> str:
-    assert bench.driver.engine is not None
-    return bench.driver.engine.queries.status[bench.driver.queries[name].box].state
+    assert bench.driver.roster.engine is not None
+    return bench.driver.roster.engine.queries.status[bench.driver.roster.queries[name].box].state
 
 
 def test_every_query_is_granted_its_first_micro_batch_one_at_a_time() -> None:
@@ -29,8 +29,8 @@ def test_every_query_is_granted_its_first_micro_batch_one_at_a_time() -> None:
 @pytest.mark.parametrize("policy", ["planned", "slope-slack", "fixed-priority"])
 def test_the_alarm_goes_first_whatever_came_first(policy: str) -> None:
     bench = Bench(policy)
-    bench.driver.book.assign(Assignment("fire", "alarm", QoSGraph.deadline(0.05)))
-    bench.driver.book.assign(Assignment("*-log", "archive", QoSGraph.deadline(0.5)))
+    bench.driver.roster.book.assign(Assignment("fire", "alarm", QoSGraph.deadline(0.05)))
+    bench.driver.roster.book.assign(Assignment("*-log", "archive", QoSGraph.deadline(0.5)))
     names = ["access-log", "error-log", "fire"]
     for name in names:
         bench.running(name)
@@ -46,8 +46,8 @@ def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
     bench.running("q")
     assert bench.hear(bench.pending("q", 1)) == ["q"]
     bench.hear(bench.ready("q", rows=100, units=1))
-    assert bench.driver.engine is not None
-    state = bench.driver.engine.state
+    assert bench.driver.roster.engine is not None
+    state = bench.driver.roster.engine.state
     assert (state.tuples_in[0], state.arrived[0], state.pending[0]) == (100, 100, 0)
     assert bench.hear(bench.pending("q", 4)) == ["q"], "four files are 400 rows by now"
     left = (Group(round(time.time() * 1000), 0, 3),)
@@ -95,7 +95,7 @@ def test_a_paused_query_waits_and_is_granted_after_its_pause() -> None:
 
     bench = Bench()
     bench.running("q")
-    box = bench.driver.queries["q"].box
+    box = bench.driver.roster.queries["q"].box
     bench.driver.feed(Pause(box))
     assert bench.hear(bench.pending("q", 1)) == []
     bench.driver.feed(Resume(box))
@@ -109,7 +109,7 @@ def test_a_query_stopped_inside_its_micro_batch_frees_the_worker() -> None:
     assert bench.hear(bench.pending("a", 1), bench.pending("b", 1)) in (["a"], ["b"])
     first = bench.bridge.grants[0]
     assert bench.hear(bench.gone(first)) == [{"a": "b", "b": "a"}[first]]
-    assert first not in bench.driver.queries
+    assert first not in bench.driver.roster.queries
     assert bench.start(first) == []
     other = {"a": "b", "b": "a"}[first]
     assert bench.hear(bench.ready(other, 1, 1)) == [first], "another of its name, at its place"
@@ -120,7 +120,7 @@ def test_a_start_may_be_reported_before_the_end_of_the_run_before() -> None:
     bench.running("q")
     assert bench.start("q", run="q again") == ["q again"]
     assert bench.hear(bench.gone("q")) == []
-    assert bench.driver.queries["q"].run == "q again"
+    assert bench.driver.roster.queries["q"].run == "q again"
 
 
 def test_a_failed_query_of_the_program_is_reported_and_others_continue() -> None:
@@ -130,11 +130,11 @@ def test_a_failed_query_of_the_program_is_reported_and_others_continue() -> None
     assert bench.hear(bench.pending("bad", 1)) == ["bad"]
     bench.hear(bench.pending("good", 1))
     assert bench.hear(bench.gone("bad", "java.lang.Boom: no")) == ["good"]
-    assert bench.driver.queries["bad"].failed is not None
-    assert "no" in bench.driver.queries["bad"].failed
+    assert bench.driver.roster.queries["bad"].failed is not None
+    assert "no" in bench.driver.roster.queries["bad"].failed
     bench.hear(bench.ready("good", 1, 1))
     assert bench.start("bad", run="bad again") == ["bad again"], "the program started it again"
-    assert bench.driver.queries["bad"].failed is None
+    assert bench.driver.roster.queries["bad"].failed is None
 
 
 def test_a_query_that_can_be_started_again_is_with_backoff_then_parked() -> None:
@@ -156,12 +156,14 @@ def test_a_restart_that_works_continues_where_the_query_failed() -> None:
     bench.driver.restarts["token"] = lambda: None
     bench.start("q", restart="token")
     bench.hear(bench.gone("q", "once"))
-    until(lambda: not bench.hear() and bench.driver.queries["q"].job is not None, "its order")
+    until(
+        lambda: not bench.hear() and bench.driver.roster.queries["q"].job is not None, "its order"
+    )
     assert bench.start("q", run="q again") == ["q again"]
     bench.hear(bench.ready("q again", 7, 1))
     assert state_of(bench, "q") == "running"
-    assert bench.driver.engine is not None
-    assert bench.driver.engine.state.tuples_in[0] == 7
+    assert bench.driver.roster.engine is not None
+    assert bench.driver.roster.engine.state.tuples_in[0] == 7
 
 
 def test_queries_that_run_free_are_counted() -> None:
@@ -178,7 +180,7 @@ def test_queries_that_run_free_are_counted() -> None:
 def test_a_query_without_a_name_goes_by_its_id() -> None:
     bench = Bench()
     bench.hear(Started("run", "0aa-1", None, None, None, None))
-    assert list(bench.driver.queries) == ["0aa-1"]
+    assert list(bench.driver.roster.queries) == ["0aa-1"]
 
 
 def test_a_micro_batch_beyond_its_time_limit_is_cancelled() -> None:

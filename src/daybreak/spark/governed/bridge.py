@@ -124,7 +124,8 @@ def _started(run: str, event: Mapping[str, Any]) -> Started:
 
 def _ready(run: str, event: Mapping[str, Any]) -> Ready:
     if "trouble" in event:  # it could not describe itself, but it is parked
-        return Ready(run, event.get("turn", 0))
+        unseen = SourceRead("unknown source", False)
+        return Ready(run, event["turn"], event["due"], (unseen,))
     return Ready(
         run=run,
         turn=event["turn"],

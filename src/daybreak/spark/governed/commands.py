@@ -8,6 +8,7 @@ from typing import Any
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.governed.governor import Governor
+from daybreak.spark.governed.journal import acting
 
 Values = Mapping[str, Any]
 AFTER = ("jobs_after", "points_after", "changes_after")
@@ -72,7 +73,7 @@ def handle(governor: Governor, name: str, values: Values) -> dict[str, Any]:
     if command is None:
         raise ConfigError("request", f"unknown command {name!r}", suggestion(name, COMMANDS))
     by = values.get("by", "program")
-    with governor.acting(str(by)):
+    with acting(str(by)):
         return command(governor, values)
 
 

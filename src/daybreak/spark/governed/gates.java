@@ -493,12 +493,12 @@ public class Gates extends StreamingQueryListener {
         }
         /** The micro-batch that ended, if one did, and what waits now. */
         void describe(HashMap event) throws Exception {
+            event.put("turn", Long.valueOf(turn));
+            event.put("due", Long.valueOf(dueMs));
             StreamingQueryProgress p = x.lastProgress();
             // A trigger that finds nothing may report progress, too, but it has added no batch.
             boolean ran = p != null && p != last && p.durationMs().containsKey("addBatch");
             last = p;
-            event.put("turn", Long.valueOf(turn));
-            event.put("due", Long.valueOf(dueMs));
             event.put("ran", Boolean.valueOf(ran));
             if (ran) {
                 event.put("batch", Long.valueOf(p.batchId()));
@@ -549,6 +549,9 @@ public class Gates extends StreamingQueryListener {
                 HashMap event = event("waiting", run);
                 synchronized (this) {
                     if (!parked || turn == 0L) return;
+                    for (int s = 0; s < inputs.length; s++)
+                        if (inputs[s].feed != null && inputs[s].feed.trouble != null)
+                            throw new IllegalStateException(inputs[s].feed.trouble);
                     event.put("turn", Long.valueOf(turn));
                     event.put("waiting", waiting());
                     event.put("awaited", Boolean.valueOf(

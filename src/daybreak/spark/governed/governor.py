@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from itertools import count
 from math import isfinite
 from types import TracebackType
@@ -21,7 +20,6 @@ from daybreak.engine.state import JobState
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import Network
-from daybreak.model.secrets import without_secrets
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.display import duration, plural
@@ -35,7 +33,9 @@ from daybreak.spark.governed.bridge import (
     NoBridge,
 )
 from daybreak.spark.governed.classes import Assignment, ClassBook, Qos, graph_of
-from daybreak.spark.governed.driver import GovernedDriver, one_line_of
+from daybreak.spark.governed.driver import GovernedDriver
+from daybreak.spark.governed.journal import Journal
+from daybreak.spark.governed.orders import one_line_of
 from daybreak.spark.governed.queries import Governed
 from daybreak.spark.governed.snapshot import take_snapshot
 from daybreak.version import __version__
@@ -51,8 +51,6 @@ NO_LIMIT_S = 1e9
 PATIENCE_S = 60.0
 BEFORE = "was started before the governor"
 _TOKENS = count(1)
-#: Who asks for a change.
-_ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 
 
 class Governor:
@@ -87,17 +85,17 @@ class Governor:
         self.spark_version = spark.version
         self.name = name
         self.workers = workers or max(1, min(2, os.cpu_count() or 1))
-        #: Everything that was changed, in order.
-        self.changes: list[dict[str, object]] = []
+        self._journal = Journal(name, time.time_ns())
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
         self._probe_s = probe_s
         self._bridge = self._open()
         self._driver = GovernedDriver(
-            self._bridge, chosen, book, self.say,
+            self._bridge, chosen, book, self._journal.say,
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
+        self._roster = self._driver.roster
         for query in spark.streams.active:
             self._driver.let_free(str(query.runId), query.name or str(query.id), BEFORE)
         self._ended = threading.Event()
@@ -115,9 +113,11 @@ class Governor:
             bridge = Bridge(self.spark)
         except (Py4JError, TypeError, AttributeError) as error:
             self.unable = one_line_of(error)
-            self.say("cannot-govern", f"Spark {version}: {self.unable}", level=logging.WARNING)
+            self._journal.say(
+                "cannot-govern", f"Spark {version}: {self.unable}", level=logging.WARNING
+            )
             return NoBridge()
-        self.say("governing", f"Spark {version}")
+        self._journal.say("governing", f"Spark {version}")
         return bridge
 
     def _probe(self) -> None:
@@ -131,7 +131,7 @@ class Governor:
     @contextmanager
     def query_class(self, cls: str) -> Iterator[None]:
         """Queries that this thread starts inside belong to this class."""
-        with self._property(CLASS_PROPERTY, self._driver.book.known(cls)):
+        with self._property(CLASS_PROPERTY, self._roster.book.known(cls)):
             yield
 
     @contextmanager
@@ -150,43 +150,45 @@ class Governor:
 
         Holds for those that run and those that come. ``qos``: their graph, else the class's.
         """
-        driver, given = self._driver, Assignment(query, cls, graph_of(qos))
-        driver.book.known(cls)
-        was = {name: self._class_of(q) for name, q in list(driver.queries.items())}
+        driver, roster = self._driver, self._roster
+        given = Assignment(query, cls, graph_of(qos))
+        roster.book.known(cls)
+        known = roster.queries.get(query)
+        was = None if known is None else roster.class_of(known)
 
         def change() -> None:
-            driver.book.assign(given)
-            for governed in list(driver.queries.values()):
-                if driver.book.of(governed.name) is not given or governed.box < 0:
+            roster.book.assign(given)
+            for governed in list(roster.queries.values()):
+                if roster.book.of(governed.name) is not given or governed.box < 0:
                     continue
                 if qos is not None:
-                    driver.readmit(governed)
+                    roster.readmit(governed)
                 else:
                     driver.feed(AssignClass(governed.box, self._class(cls)))
 
         self._do(change)
-        self._note("query-class", query, was.get(query), cls)
+        self._journal.changed("query-class", query, was, cls)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Takes effect at the next decision."""
-        driver = self._driver
-        was = driver.book.declared[driver.book.known(cls)].priority
+        driver, roster = self._driver, self._roster
+        was = roster.book.declared[roster.book.known(cls)].priority
         if not (isfinite(priority) and priority > 0):
             raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
 
         def change() -> None:
-            driver.reclassify(cls, float(priority))
-            if driver.engine is not None:
+            roster.reclassify(cls, float(priority))
+            if roster.engine is not None:
                 driver.feed(SetPriority(self._class(cls), float(priority)))
 
         self._do(change)
-        self._note("class-priority", cls, was, priority)
+        self._journal.changed("class-priority", cls, was, priority)
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; micro-batches under way end as they are."""
         chosen, was = usable_on_spark(policy), self.policy.name
-        self._do(lambda: self._driver.switch(SwitchPolicy(chosen)))
-        self._note("policy", chosen.name, was, dict(chosen.settings()))
+        self._do(lambda: self._roster.switch(SwitchPolicy(chosen)))
+        self._journal.changed("policy", chosen.name, was, dict(chosen.settings()))
 
     # Queries
 
@@ -202,7 +204,7 @@ class Governor:
         """
         begin: Callable[[], StreamingQuery] = writer if callable(writer) else writer.start
         token = f"restart-{next(_TOKENS)}"
-        own = None if cls is None else self._driver.book.known(cls)
+        own = None if cls is None else self._roster.book.known(cls)
 
         def restart() -> StreamingQuery:
             with self._property(RESTART_PROPERTY, token):
@@ -218,7 +220,7 @@ class Governor:
         """Grants a query no further micro-batch; what arrives waits in its source."""
         governed = self._query(query)
         self._command(governed, Pause(governed.box))
-        self._note("paused", query, "running", "paused")
+        self._journal.changed("paused", query, "running", "paused")
 
     def resume(self, query: str) -> None:
         """Ends a pause, or gives a parked query another chance."""
@@ -230,7 +232,7 @@ class Governor:
                 "start it again there; queries started by Governor.start are restarted",
             )
         self._command(governed, Resume(governed.box))
-        self._note("resumed", query, "paused", "running")
+        self._journal.changed("resumed", query, "paused", "running")
 
     def _command(self, governed: Governed, event: Event) -> None:
         if governed.box < 0:
@@ -241,12 +243,12 @@ class Governor:
 
     @property
     def policy(self) -> BasePolicy:
-        return self._driver.policy
+        return self._roster.policy
 
     @property
     def governed(self) -> tuple[str, ...]:
         """Queries that wait for their grants."""
-        return tuple(name for name, q in list(self._driver.queries.items()) if q.run is not None)
+        return tuple(name for name, q in list(self._roster.queries.items()) if q.run is not None)
 
     @property
     def free(self) -> dict[str, str]:
@@ -258,14 +260,19 @@ class Governor:
         return {}
 
     @property
+    def changes(self) -> list[dict[str, object]]:
+        """What was changed since the start, in order."""
+        return self._journal.changes
+
+    @property
     def failures(self) -> dict[str, str]:
         """Queries that failed and will not be started again by themselves, with why."""
-        driver, found = self._driver, {}
-        for name, governed in list(driver.queries.items()):
+        roster, found = self._roster, {}
+        for name, governed in list(roster.queries.items()):
             if governed.failed is not None:
                 found[name] = governed.failed
-            elif driver.engine is not None and governed.box >= 0:
-                status = driver.engine.queries.status[governed.box]
+            elif roster.engine is not None and governed.box >= 0:
+                status = roster.engine.queries.status[governed.box]
                 if status.state == "parked":
                     found[name] = status.error or ""
         return found
@@ -277,13 +284,13 @@ class Governor:
 
     @property
     def elapsed_s(self) -> float:
-        return (time.time_ns() - self._driver.start_ns) / 1e9
+        return (time.time_ns() - self._roster.start_ns) / 1e9
 
     def snapshot(
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
         """How everything stands, with its last minutes; of lists that grow, the newer entries."""
-        return take_snapshot(self, self._driver, jobs_after, points_after, changes_after)
+        return take_snapshot(self, self._roster, jobs_after, points_after, changes_after)
 
     def report(self) -> RunReport:
         """The record so far, or, once it is stopped, of all of it."""
@@ -294,15 +301,15 @@ class Governor:
         return found[0]
 
     def _recorded(self) -> RunReport:
-        driver, end_ns = self._driver, round(self.elapsed_s * 1e9)
-        if driver.engine is None or driver.accounts is None:
+        roster, end_ns = self._roster, round(self.elapsed_s * 1e9)
+        if roster.engine is None or roster.accounts is None:
             nothing = Network(
-                streams=[], boxes=[], queries=[], classes=driver.book.declared.values()
+                streams=[], boxes=[], queries=[], classes=roster.book.declared.values()
             )
             state = JobState(nothing, self.workers)
             return Monitor(nothing).report(state, end_ns, self.workers + 1, self._manifest())
-        return driver.accounts.monitor.report(
-            driver.engine.state, end_ns, self.workers + 1, self._manifest()
+        return roster.accounts.monitor.report(
+            roster.engine.state, end_ns, self.workers + 1, self._manifest()
         )
 
     def _manifest(self) -> dict[str, object]:
@@ -310,12 +317,13 @@ class Governor:
             "daybreak": __version__,
             "world": "governed",
             "pipeline": self.name,
-            "started_s": round(self._driver.start_ns / 1e9, 3),
-            **self.policy.told(self._driver.start_ns),
+            "started_s": round(self._roster.start_ns / 1e9, 3),
+            **self.policy.told(self._roster.start_ns),
             "spark": self.spark_version,
-            "governed": len(self._driver.ever_governed),
+            "governed": len(self._roster.ever),
             "free": self.free,
             "free_seen": dict(self._driver.ever_free) or self.free,
+            "grants": self._driver.orders.grants.as_json(),
             "changes": list(self.changes),
             "failures": self.failures,
         }
@@ -353,47 +361,14 @@ class Governor:
 
     # Small parts
 
-    def say(
-        self,
-        event: str,
-        message: str,
-        *,
-        level: int = logging.INFO,
-        query: str | None = None,
-        **fields: object,
-    ) -> None:
-        """Tells Python's ``logging``, under ``daybreak.run``."""
-        known = {"query": query, **fields}
-        about = {key: value for key, value in known.items() if value is not None}
-        extra = {"daybreak": {"run": self.name, "event": event, "fields": about}}
-        logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)
-
-    @contextmanager
-    def acting(self, by: str) -> Iterator[None]:
-        """Changes inside are noted as this one's."""
-        token = _ACTOR.set(by)
-        try:
-            yield
-        finally:
-            _ACTOR.reset(token)
-
     def _do(self, change: Callable[[], None]) -> None:
         """On the loop's thread, between two decisions."""
         if self._driver.failure is not None:
             raise self._driver.failure
         self._driver.ask(change).result(timeout=PATIENCE_S)
 
-    def _note(self, what: str, subject: str, was: object, value: object) -> None:
-        self.changes.append(
-            {
-                "at_s": round(self.elapsed_s, 3), "time_s": round(time.time(), 3),
-                "by": _ACTOR.get(), "what": what, "subject": subject, "was": was, "value": value,
-            }
-        )  # fmt: skip
-        self.say("change", f"{what} {subject}: {was} -> {value}")
-
     def _query(self, name: str) -> Governed:
-        known = self._driver.queries
+        known = self._roster.queries
         if name in known:
             return known[name]
         if name in self.free:
@@ -403,11 +378,8 @@ class Governor:
         raise ConfigError(f"query {name!r}", "is not running", suggestion(name, known))
 
     def _class(self, name: str) -> int:
-        assert self._driver.engine is not None
-        return self._driver.engine.state.network.class_index[name]
-
-    def _class_of(self, governed: Governed) -> str | None:
-        return None if governed.box < 0 else self._driver.class_of(governed.box)
+        assert self._roster.engine is not None
+        return self._roster.engine.state.network.class_index[name]
 
 
 def usable_on_spark(policy: str | BasePolicy) -> BasePolicy:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from daybreak.engine.events import Done, Failure, Ran
+from daybreak.engine.events import Done, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.instructions import Group as JobGroup
 from daybreak.engine.instructions import StartJob
@@ -29,7 +29,6 @@ class Order:
     """What the engine asked a worker for: queries that are granted one after the other."""
 
     started: StartJob
-    began_ns: int
     done: list[Done] = field(default_factory=list)
     cost_ns: int = 0
 
@@ -104,6 +103,8 @@ class Governed:
     #: The engine was asked for a grant although nothing is known to wait.
     asked: bool = False
     job: Job | None = None
+    #: To be admitted again after its job.
+    renew: bool = False
     #: Since when it is parked with nothing to do.
     idle_since_s: float = 0.0
     #: Why it failed, if nobody can start it again.
@@ -120,8 +121,23 @@ class Governed:
         return bool(self.told) or self.asked
 
 
-class Failed(NamedTuple):
-    """A query that could not be started again."""
+@dataclass(slots=True)
+class Grants:
+    """Grants that were used, and how long: with what the gate adds to its micro-batches."""
 
-    name: str
-    failure: Failure
+    count: int = 0
+    wall_ns: int = 0
+    batch_ns: int = 0
+
+    def add(self, wall_ns: int, batch_ns: int) -> None:
+        self.count += 1
+        self.wall_ns += wall_ns
+        self.batch_ns += batch_ns
+
+    def as_json(self) -> dict[str, float]:
+        """``gate_s``: until the query woke, and until its end was known."""
+        return {
+            "count": self.count,
+            "batch_s": round(self.batch_ns / 1e9, 3),
+            "gate_s": round(max(0, self.wall_ns - self.batch_ns) / 1e9, 3),
+        }

@@ -23,8 +23,8 @@ from daybreak.runtime.snapshot import (
 if TYPE_CHECKING:
     from daybreak.engine.engine import Engine
     from daybreak.runtime.history import History
-    from daybreak.spark.governed.driver import GovernedDriver
     from daybreak.spark.governed.governor import Governor
+    from daybreak.spark.governed.roster import Roster
 
 _NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 #: Numbers of queries that are not governed; the others count from 0.
@@ -33,36 +33,36 @@ _FREE = 1_000_000
 
 def take_snapshot(
     governor: Governor,
-    driver: GovernedDriver,
+    roster: Roster,
     jobs_after: int = -1,
     points_after: int = -1,
     changes_after: int = -1,
 ) -> Snapshot:
     """How everything stands; of jobs, points and changes only those after the given numbers."""
-    accounts, engine = driver.accounts, driver.engine
+    accounts, engine = roster.accounts, roster.engine
     history = None if accounts is None else accounts.history
     monitor = None if accounts is None else accounts.monitor
     elapsed_s, threads = governor.elapsed_s, governor.workers
-    queries = () if engine is None or history is None else _queries(driver, engine, history)
-    policy = driver.policy
+    queries = () if engine is None or history is None else _queries(roster, engine, history)
+    policy = roster.policy
     return Snapshot(
         pipeline=governor.name,
         state="running",
         policy=policy.name,
         parameters=dict(policy.settings()),
         elapsed_s=round(elapsed_s, 3),
-        started_s=round(driver.start_ns / NS_PER_S, 3),
+        started_s=round(roster.start_ns / NS_PER_S, 3),
         workers=threads,
         decisions=monitor.decisions if monitor else 0,
         scheduling_s=round(monitor.scheduling_ns / NS_PER_S, 6) if monitor else 0.0,
         work_s=round(monitor.work_ns / NS_PER_S, 6) if monitor else 0.0,
         commit_s=0.0,
         total_s=round(elapsed_s * (threads + 1), 3),
-        classes=_classes(driver, history, queries),
+        classes=_classes(roster, history, queries),
         queries=(*queries, *_free(governor)),
         streams=_streams(queries),
         edges=tuple(Edge(q.reads[0], q.number, q.waiting) for q in queries if q.reads),
-        underway=_underway(driver),
+        underway=_underway(roster),
         points=tuple(p for p in list(history.points) if p.seq > points_after) if history else (),
         jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after) if history else (),
         changes=tuple(
@@ -70,16 +70,16 @@ def take_snapshot(
             for seq, change in enumerate(list(governor.changes))
             if seq > changes_after
         ),
-        troubles=dict(driver.troubles),
-        plan=policy.told(driver.start_ns).get("plan") if engine is not None else None,
+        troubles={},
+        plan=policy.told(roster.start_ns).get("plan") if engine is not None else None,
     )
 
 
-def _queries(driver: GovernedDriver, engine: Engine, history: History) -> tuple[QueryRow, ...]:
+def _queries(roster: Roster, engine: Engine, history: History) -> tuple[QueryRow, ...]:
     state, now_ns = engine.state, time.time_ns()
     rate, stale = history.arrived_per_s().tolist(), history.staleness().tolist()
     found: list[QueryRow] = []
-    for governed in list(driver.queries.values()):
+    for governed in list(roster.queries.values()):
         q = governed.box
         if not 0 <= q < len(state.query_class):
             continue
@@ -127,15 +127,15 @@ def _free(governor: Governor) -> tuple[QueryRow, ...]:
 
 
 def _classes(
-    driver: GovernedDriver, history: History | None, queries: tuple[QueryRow, ...]
+    roster: Roster, history: History | None, queries: tuple[QueryRow, ...]
 ) -> tuple[ClassRow, ...]:
-    declared = sorted(driver.book.declared.values(), key=lambda c: -c.priority)
-    if history is None or driver.engine is None:
+    declared = sorted(roster.book.declared.values(), key=lambda c: -c.priority)
+    if history is None or roster.engine is None:
         return tuple(
             ClassRow(c.name, c.priority, 0, _NOTHING_YET, None, 0.0, 0.0, False, 0, 0.0)
             for c in declared
         )
-    state = driver.engine.state
+    state = roster.engine.state
     points = list(history.points)[-1:]
     recent = points[0].classes if points else (_NOTHING_YET,) * len(state.class_priority)
     means = np.array([np.nan if c.mean_s is None else c.mean_s for c in recent])
@@ -173,9 +173,9 @@ def _streams(queries: tuple[QueryRow, ...]) -> tuple[StreamRow, ...]:
     )
 
 
-def _underway(driver: GovernedDriver) -> tuple[Underway, ...]:
+def _underway(roster: Roster) -> tuple[Underway, ...]:
     found, now_ns = [], time.time_ns()
-    for governed in list(driver.queries.values()):
+    for governed in list(roster.queries.values()):
         if (job := governed.job) is not None:
             tuples = sum(item.tuples for item in job.taken)
             for_s = round((now_ns - job.began_ns) / NS_PER_S, 3)
