@@ -25,11 +25,12 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.session import SparkSession
 
 from daybreak.spark.ingest.stream_source import StreamSource
-from daybreak.spark.jobs.direct import Direct
+from daybreak.spark.jobs.prepared.planner import Planner
+from daybreak.spark.jobs.prepared.plans import PlanRunner
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.sinks.sinks import FileSink
+from daybreak.spark.sinks.files import FileSink
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import Cutter
 
@@ -44,8 +45,8 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (DataFrame, "createOrReplaceTempView", "temporary view"),
     (Catalyst, "frame", "analyse"),
     (DataFrame, "toArrow", "plan, run, collect"),
-    (Direct, "compile", "compile"),
-    (Direct, "apply", "apply without a job"),
+    (Planner, "plan", "prepare a plan"),
+    (PlanRunner, "run", "run a prepared plan"),
     (Cutter, "cut", "cut"),
     (FileSink, "stage", "stage"),
     (os, "fsync", "fsync"),

@@ -20,14 +20,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from daybreak.dashboard.server import Dashboard
 from daybreak.model import Arrivals
 from daybreak.spark.app import App
-from daybreak.spark.control.commands import handle
 from daybreak.spark.run import Run
 from daybreak.spark.session import local_session
 
@@ -101,10 +99,10 @@ def measure(run: Run, served: Dashboard, rounds: int, seconds: float) -> dict[st
         return round(sum(s[key] for s in of) / len(of), 5)
 
     return {
-        "queries": len(run.prepared.checked),
+        "queries": len(run.parts.catalog.application.checked),
         "rounds": rounds,
         "seconds": seconds,
-        "jobs": len(run.history.jobs),
+        "jobs": len(run.parts.figures.history.jobs),
         "server_threads_closed": mean(without, "own"),
         "server_threads_open": mean(with_page, "own"),
         "process_closed": mean(without, "process"),
@@ -126,7 +124,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         app.run("stride", run_dir=Path(folder) / "run") as run,
-        Dashboard(partial(handle, run)) as served,
+        Dashboard(run.handle) as served,
     ):
         run.wait(10)  # Spark compiles
         found = measure(run, served, args.rounds, args.seconds)

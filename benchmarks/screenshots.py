@@ -11,7 +11,6 @@ import argparse
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from examples.wildfire import application
 from daybreak.dashboard.server import Dashboard
 from daybreak.model import Arrivals, Phase
 from daybreak.spark.app import App
-from daybreak.spark.control.commands import handle
 from daybreak.spark.session import local_session
 
 VIEWS = ("classes", "queries", "network", "schedule", "whatif")
@@ -79,7 +77,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         app.run("stride", run_dir=Path(folder) / "run") as run,
-        Dashboard(partial(handle, run), folder=Path(folder) / "run") as served,
+        Dashboard(run.handle, folder=Path(folder) / "run") as served,
     ):
         until = time.monotonic() + args.seconds
         run.wait(args.seconds * 0.7)

@@ -1,9 +1,19 @@
-"""Small inputs without a Spark job: how much that saves, and up to how many rows.
+"""Small trains without a Spark job: how much prepared plans save, and up to how many rows.
 
-The same composite of filters over the same rows: compiled once and applied in the driver's JVM;
-as a job over rows in memory; as a job whose executors read a Parquet file.
+Every kind of query over the same trains, in turns as an ordinary Spark job and as a plan that was
+prepared, in one process. The rows are compared first.
 
-    python benchmarks/without_a_job.py [--queries 10,100] [--rows 1000,...] [--json]
+    python benchmarks/without_a_job.py [--quick] [--json] [--rows 200,2000,20000] [--kinds NAME,...]
+    python benchmarks/without_a_job.py --crossover [--json]
+    python benchmarks/without_a_job.py --soak 600 [--queries 100] [--json]
+
+Stated before measuring: at 2 000 rows a window aggregate, a join with a static table, a join of
+two streams by window and a merge of panes take at most an eighth of the ordinary job's time. The
+command exits with 1 if one does not. ``--quick`` takes less than 5 minutes.
+
+``--crossover`` goes on to longer trains until the ordinary job is faster. ``--soak`` runs window
+queries through prepared plans for so many seconds, and exits with 1 if the live heap, the execution
+memory or the number of accumulators grows.
 """
 
 from __future__ import annotations
@@ -11,114 +21,264 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.versus.workload import COLUMNS, SCHEMA, STREAM, filters, readings
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak.spark.jobs.direct import Direct
+from daybreak.spark.jobs.panes import paned, with_windows
+from daybreak.spark.jobs.prepared import plans as prepared_plans
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
-from daybreak.spark.sql.catalyst import Catalyst
-from daybreak.spark.sql.check import Checker
-from daybreak.spark.sql.composite import Composite
+from daybreak.spark.sql.check import CheckedQuery, Checker
 
-#: Beyond, Spark's optimizer takes minutes over rows in memory.
-MOST_IN_MEMORY = 32_000
-WARM, TIMES = 4, 7
+SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
+START_US = 1_767_225_600_000_000
+NEVER = -(2**62)
+_WINDOWED = "(SELECT *, window(at, '10 seconds') AS w FROM {})"
+SQL = {
+    "filter": "SELECT id, station, temperature FROM a WHERE temperature > 900 AND wind > 10",
+    "window aggregate": "SELECT window.end AS e, station, count(*) AS n, avg(temperature) AS m "
+    "FROM a WHERE humidity > 5 GROUP BY window(at, '10 seconds'), station",
+    "static join": "SELECT id, name, temperature FROM a JOIN stations USING (station) "
+    "WHERE temperature > 500",
+    "window join": f"SELECT x.id, y.id AS other FROM {_WINDOWED.format('a')} x "
+    f"JOIN {_WINDOWED.format('b')} y ON x.w = y.w AND x.station = y.station",
+    "band join": "SELECT x.id, y.id AS other FROM a x JOIN b y ON x.station = y.station AND "
+    "y.at BETWEEN x.at - INTERVAL 2 SECONDS AND x.at + INTERVAL 2 SECONDS",
+    "except": "SELECT window(at, '10 seconds').end AS e, station FROM a EXCEPT "
+    "SELECT window(at, '10 seconds').end AS e, station FROM b",
+    "union": "SELECT window.end AS e, station, count(*) AS n FROM (SELECT at, station FROM a "
+    "UNION ALL SELECT at, station FROM b) GROUP BY window(at, '10 seconds'), station",
+}
+PANED = (
+    "SELECT window.end AS e, station, count(*) AS n, avg(temperature) AS m FROM a "
+    "GROUP BY window(at, '60 seconds', '5 seconds'), station"
+)
+KINDS = (*SQL, "pane fill", "pane merge")
+CLAIMED = ("window aggregate", "static join", "window join", "pane merge")
+LEAST_RATIO, AT_ROWS = 8.0, 2000
+WARM, TIMES = 5, 11
+ROWS = "200,2000,20000"
+CROSSOVER = "2000,20000,50000,100000,200000,400000"
+Compute = Callable[[JobRunner], list[pa.Table]]
+
+
+def readings(seed: int, rows: int) -> pa.Table:
+    """A minute of a stream, with the stamps of segments."""
+    rng = np.random.default_rng(seed)
+
+    def column(high: int) -> Any:
+        return rng.integers(0, high, rows, dtype=np.int32)
+
+    at = START_US + np.sort(rng.integers(0, 60_000_000, rows))
+    return pa.table(
+        {
+            "id": np.arange(rows, dtype=np.int64),
+            # So many that joins give about as many rows as they read.
+            "station": rng.integers(0, max(1, rows // 6), rows, dtype=np.int32),
+            "temperature": column(1000),
+            "humidity": column(100),
+            "wind": column(100),
+            "at": pa.array(at).cast(pa.timestamp("us", "UTC")),
+            ARRIVAL: np.zeros(rows, np.int64),
+        }
+    )
 
 
 class Ways:
-    """Three ways to the same result."""
+    """The same queries with two runners of jobs."""
 
-    def __init__(self, spark: SparkSession, queries: int, table: pa.Table, file: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
         schema = StructType.fromDDL(SCHEMA)
         assert isinstance(schema, StructType)
-        checker = Checker(spark, {STREAM: schema})
-        columns = ", ".join(COLUMNS)
-        checked = [
-            checker.sql(f"q{i}", f"SELECT {columns} FROM {STREAM} WHERE {f.condition}")
-            for i, f in enumerate(filters(queries))
-        ]
-        table = table.select(schema.names)  # in the stream's order, as segments are
-        self.spark, self.table, self.file = spark, table, file
-        self.catalyst = Catalyst(spark)
-        self.composite = Composite([c.parts for c in checked if c.parts], self.catalyst)
-        self.schema = schema
-        self.direct = Direct(spark, {STREAM: schema})
-        self.projection = self.direct.compile(self.composite.over, STREAM)
-        pq.write_table(table, file)
+        stations: Any = pa.table(
+            {"station": pa.array(range(500), pa.int32()), "name": [f"s{i}" for i in range(500)]}
+        )
+        spark.createDataFrame(stations).createOrReplaceTempView("stations")
+        self.schemas = {"a": schema, "b": schema}
+        self.checker = Checker(spark, self.schemas, {"a": "at", "b": "at"})
+        self.plans = Plans(spark)
+        assert self.plans.runs is not None, self.plans.missing
+        unused = cast(Any, None)
+        made = (spark, self.schemas, unused, unused, unused, unused)
+        self.ordinary = JobRunner(*made, folder / "ordinary")
+        self.prepared = JobRunner(*made, folder / "prepared", self.plans.worker("prepared"))
 
-    def without_a_job(self) -> pa.Table:
-        assert self.projection is not None
-        found = self.direct.apply(self.projection, self.table)
-        assert found is not None
-        return found
+    def close(self) -> None:
+        self.ordinary.close()
+        self.prepared.close()
 
-    def rows_in_memory(self) -> pa.Table:
-        data: Any = self.table
-        return self._job(self.spark.createDataFrame(data, self.schema))
+    def runnable(self, name: str, sql: str) -> Runnable:
+        checked: CheckedQuery = self.checker.sql(name.replace(" ", "-"), sql)
+        return Runnable(checked, cast(Any, None))
 
-    def rows_in_a_file(self) -> pa.Table:
-        return self._job(self.spark.read.schema(self.schema).parquet(str(self.file)))
+    def compute(self, kind: str, rows: int) -> Compute:
+        """What is computed: over so many rows of each stream, or of partials."""
+        a, b = readings(1, rows), readings(2, rows)
+        if kind in SQL:
+            query = self.runnable(kind, SQL[kind])
+            tables = {"a": a, "b": b}
+            read = {stream: tables[stream] for stream in query.checked.reads}
+            return lambda runner: [runner.trial(query, read)]
+        query = self.runnable("panes", PANED)
+        panes, windowing = query.checked.panes, query.checked.windowing
+        assert panes is not None
+        assert windowing is not None
+        if kind == "pane fill":
+            fresh = paned(a, windowing, panes, None)
+            return lambda runner: runner.fill([query], fresh)
+        # Each partial belongs to twelve windows.
+        some = readings(1, max(1, rows // 12))
+        partials = self.prepared.fill([query], paned(some, windowing, panes, None))[0]
+        last_us = START_US + 10**10
+        merged = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
+        return lambda runner: runner.merge([query], [merged])
 
-    def _job(self, rows: DataFrame) -> pa.Table:
-        plan = self.composite.over(rows._jdf.queryExecution().analyzed())
-        return self.catalyst.frame(plan, self.spark).toArrow()
-
-
-def median_ms(way: Callable[[], object]) -> float:
-    spent = []
-    for i in range(WARM + TIMES):
+    def measure(self, kind: str, rows: int, times: int) -> dict[str, Any]:
+        compute = self.compute(kind, rows)
         began = time.perf_counter()
-        way()
-        if i >= WARM:
-            spent.append(time.perf_counter() - began)
-    return float(np.median(spent)) * 1e3
+        first = compute(self.prepared)
+        first_ms = (time.perf_counter() - began) * 1e3
+        assert same(first, compute(self.ordinary)), f"{kind}, {rows} rows: the results differ"
+        before = self.plans.reasons.total()
+        spent: dict[str, list[float]] = {"ordinary": [], "prepared": []}
+        for i in range(WARM + times):
+            for way, runner in (("ordinary", self.ordinary), ("prepared", self.prepared)):
+                began = time.perf_counter()
+                compute(runner)
+                if i >= WARM:
+                    spent[way].append(time.perf_counter() - began)
+        assert self.plans.reasons.total() == before, self.plans.reasons
+        ms = {way: round(float(np.median(took)) * 1e3, 2) for way, took in spent.items()}
+        ratio = round(ms["ordinary"] / ms["prepared"], 1)
+        return {
+            "kind": kind, "rows": rows, "ms": ms, "ratio": ratio, "first_ms": round(first_ms, 1)
+        }  # fmt: skip
 
 
-def measure(spark: SparkSession, queries: int, rows: int, file: Path) -> dict[str, Any]:
-    ways = Ways(spark, queries, readings(0, rows, 1, np.random.default_rng(1)), file)
-    try:
-        expected = ways.rows_in_a_file()
-        assert ways.without_a_job().cast(expected.schema).sort_by("c0") == expected.sort_by("c0")
-        chosen = {"without a job": ways.without_a_job, "job, rows in a file": ways.rows_in_a_file}
-        if rows <= MOST_IN_MEMORY:
-            chosen["job, rows in memory"] = ways.rows_in_memory
-        spent = {name: round(median_ms(way), 2) for name, way in chosen.items()}
-        return {"queries": queries, "rows": rows, "ms": spent}
-    finally:
-        ways.direct.close()
+def same(some: Sequence[pa.Table], others: Sequence[pa.Table]) -> bool:
+    """Whether tables have the same rows, in whatever order."""
+
+    def ordered(table: pa.Table) -> list[str]:
+        return sorted(map(str, zip(*(c.to_pylist() for c in table.columns), strict=True)))
+
+    return all(ordered(x) == ordered(y) for x, y in zip(some, others, strict=True))
+
+
+def measured(ways: Ways, kinds: Sequence[str], sizes: Sequence[int], times: int) -> dict[str, Any]:
+    found = []
+    for kind in kinds:
+        for rows in sizes:
+            one = ways.measure(kind, rows, times)
+            found.append(one)
+            show(f"{kind}, {rows} rows: {one['ms']} ms, {one['ratio']}x")
+            if one["ratio"] < 1:
+                break
+    claims = [f for f in found if f["kind"] in CLAIMED and f["rows"] == AT_ROWS]
+    missed = [f["kind"] for f in claims if f["ratio"] < LEAST_RATIO]
+    return {"measured": found, "least_ratio": LEAST_RATIO, "missed": missed}
+
+
+class Memory:
+    """What could grow."""
+
+    def __init__(self, spark: SparkSession, plans: Plans) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._runs: Any = plans.runs
+
+    def sample(self, seconds: float, trains: int) -> dict[str, float]:
+        self._jvm.java.lang.System.gc()
+        runtime = self._jvm.java.lang.Runtime.getRuntime()
+        accumulators = getattr(self._jvm, "org.apache.spark.util.AccumulatorContext")
+        return {
+            "seconds": round(seconds, 1),
+            "trains": trains,
+            "live_heap_mb": round((runtime.totalMemory() - runtime.freeMemory()) / 2**20, 1),
+            "execution_memory_bytes": int(self._runs.memoryUsed()),
+            "accumulators": int(accumulators.numAccums()),
+        }
+
+
+def soak(spark: SparkSession, ways: Ways, seconds: float, count: int) -> dict[str, Any]:
+    """Window queries of several kinds, round robin, each train another."""
+    kinds = ("window aggregate", "window join", "static join", "except")
+    queries = [
+        ways.runnable(f"soak-{i}", SQL[kinds[i % 4]].replace("10 seconds", f"{2 + i % 30} seconds"))
+        for i in range(count)
+    ]
+    trains = [{"a": readings(i, 300), "b": readings(1000 + i, 300)} for i in range(50)]
+    memory, samples, done = Memory(spark, ways.plans), [], 0
+    for query in queries:  # planned first
+        ways.prepared.trial(query, {s: trains[0][s] for s in query.checked.reads})
+    began = time.monotonic()
+    due = 0.0
+    while (at := time.monotonic() - began) < seconds:
+        if at >= due:
+            samples.append(memory.sample(at, done))
+            show(str(samples[-1]))
+            due = at + seconds / 12
+        query, train = queries[done % count], trains[done * 7 % len(trains)]
+        ways.prepared.trial(query, {s: train[s] for s in query.checked.reads})
+        done += 1
+    samples.append(memory.sample(seconds, done))
+    return {"samples": samples, "fallbacks": dict(ways.plans.reasons), "grew": grew(samples)}
+
+
+def grew(samples: Sequence[Mapping[str, float]]) -> list[str]:
+    """What is larger in the last third than in the third before, by more than a tenth."""
+    third = len(samples) // 3
+    found = [
+        name
+        for name, slack in (("live_heap_mb", 5.0), ("accumulators", 100.0))
+        if np.median([s[name] for s in samples[-third:]])
+        > 1.1 * np.median([s[name] for s in samples[third : 2 * third]]) + slack
+    ]
+    if any(s["execution_memory_bytes"] for s in samples):
+        found.append("execution_memory_bytes")
+    return found
+
+
+def show(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--queries", default="10,100", help="how many filters, a list")
-    parser.add_argument("--rows", default="200,2000,8000,32000,128000,512000", help="a list")
+    parser.add_argument("--rows", help=f"of each stream, a list; {ROWS} if left out")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="a list")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--crossover", action="store_true", help="up to where jobs are faster")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="watch the memory instead")
+    parser.add_argument("--queries", type=int, default=100, help="of --soak")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
     chosen = parser.parse_args()
     spark = local_session("without-a-job")
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for queries in map(int, chosen.queries.split(",")):
-            for rows in map(int, chosen.rows.split(",")):
-                found.append(measure(spark, queries, rows, Path(folder) / "rows.parquet"))
-                shown = "  ".join(f"{k} {v:.1f} ms" for k, v in found[-1]["ms"].items())
-                print(f"{queries} queries, {rows} rows: {shown}", file=sys.stderr, flush=True)
+    if chosen.crossover:
+        no_limit = dict.fromkeys(prepared_plans.MOST_ROWS, 10**9)
+        setattr(prepared_plans, "MOST_ROWS", no_limit)  # noqa: B010  # mypy: it is final
+    with TemporaryDirectory() as folder:
+        ways = Ways(spark, Path(folder))
+        if chosen.soak is not None:
+            found = soak(spark, ways, chosen.soak, chosen.queries)
+        else:
+            sizes = chosen.rows or (CROSSOVER if chosen.crossover else ROWS)
+            times = 5 if chosen.quick or chosen.crossover else TIMES
+            found = measured(ways, chosen.kinds.split(","), [*map(int, sizes.split(","))], times)
+        ways.close()
     if chosen.json:
         print(json.dumps(found, indent=2))
-    return 0
+    return 1 if found.get("missed") or found.get("grew") else 0
 
 
 if __name__ == "__main__":

@@ -153,7 +153,9 @@ def records(tries: int, chance: random.Random, folder: Path, spark: SparkSession
                 new.write_bytes(bad if part else b"\n".join([*(x.encode() for x in lines), bad]))
                 new.rename(folder / form / f"{part}.{form}")
         run.drain()
-        counts = Counter({f"{form} kept aside": run.dead.count(form) for form in sound})
+        counts = Counter(
+            {f"{form} kept aside": run.parts.inflow.dead_letters.count(form) for form in sound}
+        )
         for query, why in run.failures.items():
             counts[f"WRONG {query} failed: {why}"] += 1
         for form in sound:
@@ -167,7 +169,7 @@ def records(tries: int, chance: random.Random, folder: Path, spark: SparkSession
 
 def requests(tries: int, chance: random.Random, folder: Path, spark: SparkSession) -> Counter[str]:
     from daybreak.spark.app import App
-    from daybreak.spark.control.commands import COMMANDS
+    from daybreak.spark.control.protocol import COMMANDS
 
     app = App(spark, name="requests", folder=folder)
     for cls in ("high", "low"):
@@ -193,7 +195,7 @@ def asked(run: Run, line: bytes) -> str:
     """What the run answered to a line."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
         asker.settimeout(60.0)
-        asker.connect(str(run.control.path))
+        asker.connect(str(run.parts.control.path))
         asker.sendall(line)
         answer = b""
         while not answer.endswith(b"\n"):
@@ -266,7 +268,7 @@ def work(folder: Path) -> None:
     from daybreak.spark.log.rundir import RunDirectory
     from daybreak.spark.log.segments import SegmentStore
     from daybreak.spark.sinks.delivery import recover
-    from daybreak.spark.sinks.sinks import make_sink
+    from daybreak.spark.sinks.make import make_sink
 
     with RunDirectory.open(folder / "run", "p") as rundir:
         log = CommitLog(rundir.state_db)

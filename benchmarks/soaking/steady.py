@@ -63,12 +63,12 @@ def steady_app(spark: SparkSession, folder: Path, queries: int, rate_per_s: floa
 
 def measure(run: Run) -> dict[str, float]:
     """What may not grow, at this moment, after a collection of both heaps."""
-    jvm: Any = run.prepared.spark.sparkContext._jvm
+    jvm: Any = run.parts.catalog.application.spark.sparkContext._jvm
     gc.collect()
     runtime = getattr(jvm, "java.lang.Runtime").getRuntime()
     getattr(jvm, "java.lang.System").gc()
     pid = int(getattr(jvm, "java.lang.ProcessHandle").current().pid())
-    root = run.rundir.root
+    root = run.folder
     log = [root / "state.db", root / "state.db-wal", root / "segments", root / "checkpoints"]
     return {
         "at_s": round(run.elapsed_s, 1),
@@ -79,9 +79,13 @@ def measure(run: Run) -> dict[str, float]:
         "JVM threads": float(status(pid, "Threads")),
         "Python threads": float(threading.active_count()),
         "log MB": sum(size_bytes(path) for path in log) / 2**20,
-        "segments": float(sum(len(run.store.segments(s)) for s in run.prepared.streams)),
-        "waiting": float(sum(run.driver.waiting(b)[0] for b in range(len(run.state.pending)))),
-        "answered": float(sum(run.state.tuples_in)),
+        "segments": float(
+            sum(len(run.parts.store.segments(s)) for s in run.parts.catalog.application.streams)
+        ),
+        "waiting": float(
+            sum(run.parts.driver.waiting(b)[0] for b in range(len(run.parts.figures.state.pending)))
+        ),
+        "answered": float(sum(run.parts.figures.state.tuples_in)),
         "Python MB": status(os.getpid(), "VmRSS") / 2**10,
         "JVM MB": status(pid, "VmRSS") / 2**10,
     }

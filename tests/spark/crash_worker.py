@@ -27,8 +27,9 @@ from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.sinks.delivery import recover, settle
-from daybreak.spark.sinks.sinks import Sink, make_sink
+from daybreak.spark.sinks.delivery import recover, sync_delivered
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Sink
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}
@@ -102,7 +103,7 @@ class Engine:
             self.step("deliver")
             self.sinks[query].deliver(file)
             self.step("mark")
-            settle(self.log, self.sinks, [file])
+            sync_delivered(self.log, self.sinks, [file])
         if self.rng.random() < 0.2:
             low = self.log.low_water("numbers")
             assert low is not None

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.spark.sql.allowlist import Node, Refused, Shape, parse_plan, shape_of
+from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
+from daybreak.spark.sql.plan_nodes import Node, parse_plan
 
 LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 

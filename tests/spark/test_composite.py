@@ -88,7 +88,7 @@ def test_queries_over_one_join_give_the_rows_they_give_alone(
     _districts(session)
     texts = [sql.format(source=source, other=SOURCES[source]) for sql in OVER_A_SOURCE]
     checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(texts)]
-    assert len({c.kin for c in checked}) == 1
+    assert len({c.form.kin for c in checked}) == 1
     parts = [c.parts for c in checked if c.parts is not None]
     assert all(p.source.same_as(parts[0].source) for p in parts)
     assert parts[0].source.parsed is not None

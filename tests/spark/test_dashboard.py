@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.snapshot import JobRow
 from daybreak.simulation.recorded import Record
 from daybreak.spark.app import App
-from daybreak.spark.control.commands import handle
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -54,9 +52,7 @@ class Theatre:
         self.served = self.serve(0)
 
     def serve(self, port: int) -> Dashboard:
-        self.served = Dashboard(
-            partial(handle, self.run), port=port, every_s=0.2, folder=self.run.rundir.root
-        )
+        self.served = Dashboard(self.run.handle, port=port, every_s=0.2, folder=self.run.folder)
         return self.served
 
     def feed(self, rows: int) -> None:
@@ -116,7 +112,7 @@ def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
 
 def recorded_arrivals(run: Run) -> int:
     try:
-        return len(Record.load(run.rundir.root).at_ns)
+        return len(Record.load(run.folder).at_ns)
     except ConfigError:
         return 0  # nothing is recorded yet
 
@@ -141,7 +137,7 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     run, page = theatre.run, theatre.open()
     high, low = page.locator("[data-class=high]"), page.locator("[data-class=low]")
     expect(low.locator(".figures div:last-child dd")).to_have_text("0")
-    before = run.history.jobs[-1].seq if run.history.jobs else -1
+    before = run.parts.figures.history.jobs[-1].seq if run.parts.figures.history.jobs else -1
     theatre.feed(4000)
     expect(low.locator(".figures div:last-child dd")).not_to_have_text("0")
     expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s")
@@ -151,7 +147,7 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     def ran(cls: str, wanted: Callable[[JobRow], bool]) -> list[bool]:
         """Of the first twenty jobs that are wanted: which were of a class."""
         ours = {n for q, n in names.items() if (q == "alarm") == (cls == "high")}
-        return [j.queries[0] in ours for j in run.history.jobs if wanted(j)][:20]
+        return [j.queries[0] in ours for j in run.parts.figures.history.jobs if wanted(j)][:20]
 
     def fed(job: JobRow) -> bool:
         return job.seq > before
@@ -351,7 +347,7 @@ def test_what_if_lays_curves_over_each_other(theatre: Theatre) -> None:
 
 def test_a_finished_run_is_shown_and_cannot_be_changed(theatre: Theatre) -> None:
     theatre.run.stop()
-    with Dashboard(RunFolder(theatre.run.rundir.root), every_s=0.2) as served:
+    with Dashboard(RunFolder(theatre.run.folder), every_s=0.2) as served:
         page = theatre.browser.new_page()
         page.goto(f"{served.url}#queries")
         expect(page.locator("#state")).to_have_text("ended")

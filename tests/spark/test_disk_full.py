@@ -20,6 +20,7 @@ from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
 from daybreak.spark.log.durable import sync_files
+from daybreak.spark.maintenance import prune
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         refuse()
         sync_all(paths)
 
-    commit, forget = run.log.commit, run.log.forget_segments
+    commit, forget = run.parts.log.commit, run.parts.log.forget_segments
 
     def counted(*arguments: Any) -> Any:
         try:
@@ -71,15 +72,15 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     def spells() -> None:
         while not over.wait(chance.uniform(0.05, 0.3)):
             full.set()
-            run.log._rows("PRAGMA max_page_count = 1")  # not below what it has
+            run.parts.log._rows("PRAGMA max_page_count = 1")  # not below what it has
             over.wait(chance.uniform(0.05, 0.3))
             full.clear()
-            run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+            run.parts.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", sync_many)
-    monkeypatch.setattr(run.log, "commit", counted)
-    monkeypatch.setattr(run.log, "forget_segments", forgetting)
+    monkeypatch.setattr(run.parts.log, "commit", counted)
+    monkeypatch.setattr(run.parts.log, "forget_segments", forgetting)
     thread = threading.Thread(target=spells)
     thread.start()
     try:
@@ -88,7 +89,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         over.set()
         thread.join()
         full.clear()
-        run.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+        run.parts.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
 
 def test_a_disk_that_is_full_now_and_then_loses_nothing(
@@ -114,7 +115,7 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         with failing_disk(run, seed, monkeypatch) as hits:
             deadline = time.monotonic() + 60
-            while hits[0] < 5 or not run.rates.per_s("readings"):
+            while hits[0] < 5 or not run.parts.inflow.rates.per_s("readings"):
                 assert time.monotonic() < deadline, f"the disk was full {hits[0]} times only"
                 time.sleep(0.05)  # polls
         run.drain()
@@ -141,7 +142,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
             form, sql="SELECT reading FROM readings", sink={"format": form, "path": f"out/{form}"}
         )
     with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(retry_s=0.02)) as run:
-        commit, left = run.log.commit, [6]
+        commit, left = run.parts.log.commit, [6]
 
         def full(*arguments: Any) -> Any:
             if left[0] > 0:
@@ -149,12 +150,12 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
                 raise sqlite3.OperationalError("database or disk is full")
             return commit(*arguments)
 
-        monkeypatch.setattr(run.log, "commit", full)
+        monkeypatch.setattr(run.parts.log, "commit", full)
         run.drain()
         assert left == [0]
-        staged = [p for sink in run.sinks.values() for p in sink.staged()]
+        staged = [p for sink in run.parts.catalog.sinks.values() for p in sink.staged()]
         assert len(staged) >= 6, "they are still there"
-        run.house._prune()
-        assert not [p for sink in run.sinks.values() for p in sink.staged()]
+        prune(run.parts.log, run.parts.catalog)
+        assert not [p for sink in run.parts.catalog.sinks.values() for p in sink.staged()]
     for form in ("json", "csv"):
         assert sum(len(p.read_text().splitlines()) for p in (tmp_path / f"out/{form}").glob("*.*"))

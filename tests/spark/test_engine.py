@@ -19,6 +19,7 @@ from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.starts import load_run
 from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
+from daybreak.spark.jobs.prepared.plans import SWITCH
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def batch(spark: SparkSession, run: Run, name: str) -> Counter[str]:
     frames = {}
     for stream, query in (("readings", "everything"), ("others", "all_others")):
         data: Any = run.rows(query)
-        frames[stream] = session.createDataFrame(data, run.prepared.schemas[stream])
+        frames[stream] = session.createDataFrame(
+            data, run.parts.catalog.application.schemas[stream]
+        )
         frames[stream].createOrReplaceTempView(stream)
     spark.table("districts").createOrReplaceGlobalTempView("districts")
     session.table("global_temp.districts").createOrReplaceTempView("districts")
@@ -127,7 +130,7 @@ def test_every_query_gives_the_rows_of_the_batch(
     """With compositing, and without it (a bound of 0); without jobs, with jobs on rows in memory,
     and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
-        monkeypatch.setattr("daybreak.spark.jobs.runner.MOST_ROWS", 0)
+        monkeypatch.setenv(SWITCH, "1")
         monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
     rows = 60 if train == 5 else ROWS  # trains of 5 make many jobs
     chosen = make_policy_with(policy, train=train)
@@ -194,7 +197,12 @@ def test_what_changes_while_it_runs_holds_at_the_next_schedule(
     policy.__dict__["on_change"] = on_change
     with declare(spark).run(policy, run_dir=tmp_path / "run") as run:
         run.change_class_priority("low", 90)
-        assert run.state.class_priority[run.prepared.network.class_index["low"]] == 90
+        assert (
+            run.parts.figures.state.class_priority[
+                run.parts.catalog.application.network.class_index["low"]
+            ]
+            == 90
+        )
         run.assign_class("union", "high")
         run.set_weight("filter", 0.5)
         for wrong in (

@@ -92,7 +92,9 @@ def test_a_run_tells_what_happened_to_it(
                  "weight": 1.0, "qos": None, "sink": {"format": "console", "path": None},
                  "on_full": None}  # fmt: skip
         until = time.monotonic() + 60
-        while not run.rates.per_s("readings"):  # what one more query costs is not known before
+        while not run.parts.inflow.rates.per_s(
+            "readings"
+        ):  # what one more query costs is not known before
             assert time.monotonic() < until
             time.sleep(0.02)
         with pytest.raises(ConfigError, match="is not admitted"):

@@ -28,6 +28,7 @@ from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
+from daybreak.spark.sql.forms import Composable
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
 
@@ -72,7 +73,9 @@ class World:
         schema = StructType([StructField("n", LongType())])
         parts = Parts(Source("s", (), ()), None, ())
         queries = [
-            Runnable(CheckedQuery(n, ("s",), schema, "filter", parts=parts), cast(Any, None))
+            Runnable(
+                CheckedQuery(n, ("s",), schema, "filter", form=Composable(parts)), cast(Any, None)
+            )
             for n in names
         ]
         self.runner = Runner()
@@ -80,7 +83,7 @@ class World:
         hooks = Hooks(
             lambda _tag: cast(JobRunner, self.runner),
             lambda _tag: None,
-            lambda: None,
+            lambda _loop: None,
             lambda _given, _why: None,
         )
         facts = [QueryFacts(n, ("s",), kin="s") for n in names]

@@ -22,7 +22,6 @@ from daybreak.model.limits import Limits
 from daybreak.runtime.control import call
 from daybreak.runtime.report import RunReport
 from daybreak.spark.app import App
-from daybreak.spark.retention import unread_bytes
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def readings(run: Run, query: str) -> list[int]:
 
 def stands(run: Run, query: str) -> dict[str, Any]:
     found: dict[str, Any] = next(
-        q for q in call(run.rundir.root, "queries")["queries"] if q["query"] == query
+        q for q in call(run.folder, "snapshot")["queries"] if q["name"] == query
     )
     return found
 
@@ -81,14 +80,14 @@ def test_a_poisoned_record_is_narrowed_down_and_can_be_stepped_over(
         assert parked["failures"] == 9
         assert "poison" in parked["error"] or "PythonException" in parked["error"]
         assert readings(run, "poisoned") == list(range(61)), "all before the bad record"
-        call(run.rundir.root, "resume", {"query": "poisoned"})
+        call(run.folder, "resume", {"query": "poisoned"})
         run.drain()
         assert stands(run, "poisoned")["state"] == "parked", "it fails again"
-        told = call(run.rundir.root, "resume", {"query": "poisoned", "skip": True})
+        told = call(run.folder, "resume", {"query": "poisoned", "skip": True})
         assert told["skipped"] == 1
         run.drain()
         assert readings(run, "poisoned") == [n for n in range(100) if n != 61]
-        assert stands(run, "poisoned")["lost"] == {"skipped": 1}
+        assert stands(run, "poisoned")["losses"] == {"skipped": 1}
     assert run.report().manifest["lost"] == {"poisoned": {"skipped": 1}}
     assert not run.failures
 
@@ -120,7 +119,7 @@ def test_a_parked_query_is_a_warning_and_an_error_at_the_end_of_the_run(
         "query 'pattern' is parked"
     ]
     assert readings(run, "well") == list(range(100))
-    assert run.rundir.root == tmp_path / "runs" / "isolation", "named after the application"
+    assert run.folder == tmp_path / "runs" / "isolation", "named after the application"
     app.name = "another"
     with pytest.raises(ConfigError, match="belongs to application 'isolation', not 'another'"):
         app.run("fcfs", run_dir="runs/isolation")
@@ -207,7 +206,7 @@ def test_a_sink_that_does_not_return_holds_up_its_own_query_alone(
 def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """On Spark by its tag; a function that hangs in the driver is left behind."""
+    """On Spark by its tag, and where its plan was prepared; what hangs in Python is left behind."""
 
     def slow(n: int) -> int:
         time.sleep(60)
@@ -217,6 +216,11 @@ def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     hung = threading.Event()
     app = declare(spark)
     app.query("slow", sql="SELECT slow(CAST(reading AS INT)) AS reading FROM readings")
+    app.query(  # half a minute and more, most of it after the time limit
+        "long",
+        sql="SELECT reading FROM readings LATERAL VIEW explode(sequence(1, 10000)) t AS x "
+        "LATERAL VIEW explode(sequence(1, 10000)) u AS y WHERE x + y < 0",
+    )
 
     @app.query()
     def hanging(readings: DataFrame) -> DataFrame:
@@ -227,7 +231,7 @@ def test_a_job_past_its_time_is_cancelled_and_the_rest_goes_on(
     limits = Limits(retries=0, job_timeout_s=4.0)
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits, on_failure="report") as run:
         run.drain()
-        assert run.failures.keys() == {"slow", "hanging"}
+        assert run.failures.keys() == {"slow", "long", "hanging"}
         assert all("job_timeout = 4 s" in why for why in run.failures.values())
         assert readings(run, "well") == list(range(100))
         hung.set()  # what was left behind comes back, and must not commit
@@ -249,7 +253,7 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.drain()
         assert readings(run, "all") == list(range(20))
-        assert call(run.rundir.root, "queries")["streams"]["readings"]["dead_letters"] == 3
+        assert call(run.folder, "snapshot")["streams"][0]["dead_letters"] == 3
         (source / "2.json").write_bytes(records(lines, 300, random.Random(seed)))
         run.drain()
         assert not run.failures
@@ -265,7 +269,7 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
 def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
     app = declare(spark)
     run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
-    append, failures = run.store.append, [0]
+    append, failures = run.parts.store.append, [0]
 
     def full(*args: Any, **more: Any) -> Any:
         if failures[0] < 2:
@@ -273,7 +277,7 @@ def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Pat
             raise OSError(28, "No space left on device")
         return append(*args, **more)
 
-    run.store.__dict__["append"] = full
+    run.parts.store.__dict__["append"] = full
     with run:
         until(lambda: failures[0] == 2)
         run.drain()
@@ -294,13 +298,13 @@ def test_a_full_log_is_skipped_by_those_that_may(spark: SparkSession, tmp_path: 
         run.pause("archive")
         run.drain()
         assert readings(run, "alarm") == list(range(4000))
-        until(lambda: unread_bytes(run) <= limits.log_max_bytes)
+        until(lambda: run.parts.retention.unread_bytes() <= limits.log_max_bytes)
         run.resume("archive")
         run.drain()
-        lost = stands(run, "archive")["lost"]["full"]
+        lost = stands(run, "archive")["losses"]["full"]
         kept = readings(run, "archive")
         assert len(kept) == len(set(kept)) == 4000 - lost
-        ranges = [entry for entry in run.log.lost() if entry["query"] == "archive"]
+        ranges = [entry for entry in run.parts.log.lost() if entry["query"] == "archive"]
         assert sum(entry["rows"] for entry in ranges) == lost > 0
     assert run.report().manifest["lost"] == {"archive": {"full": lost}}
 
@@ -315,14 +319,14 @@ def test_a_full_log_slows_the_sources_of_those_that_block(
     limits = Limits(log_max_bytes=30_000)
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         run.pause("all")
-        until(lambda: run.room.full)
-        assert call(run.rundir.root, "queries")["streams"]["readings"]["blocked"]
+        until(lambda: run.parts.inflow.backpressure.full)
+        assert call(run.folder, "snapshot")["streams"][0]["blocked"]
         waited = stands(run, "all")["waiting"]
         assert waited < 4000
         run.resume("all")
         run.drain()
         assert readings(run, "all") == list(range(4000))
-        assert stands(run, "all")["lost"] == {}
+        assert stands(run, "all")["losses"] == {}
         run.pause("all")
     assert not run.failures
 
@@ -339,7 +343,7 @@ def test_a_source_that_waits_for_room_can_be_stopped(spark: SparkSession, tmp_pa
     app.query("all", sql="SELECT reading FROM readings")
     with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(log_max_bytes=4000)) as run:
         run.pause("all")
-        until(lambda: run.room.full)
+        until(lambda: run.parts.inflow.backpressure.full)
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.resume("all")
         run.drain()

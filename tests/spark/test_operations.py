@@ -22,7 +22,7 @@ from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import all_policies
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
-from daybreak.spark.control.commands import COMMANDS
+from daybreak.spark.control.protocol import COMMANDS
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
 
 def stands(run: Run, query: str) -> dict[str, Any]:
     found: dict[str, Any] = next(
-        q for q in call(run.rundir.root, "queries")["queries"] if q["query"] == query
+        q for q in call(run.folder, "snapshot")["queries"] if q["name"] == query
     )
     return found
 
@@ -171,7 +171,7 @@ def test_a_result_that_a_dropped_query_owed_does_not_reach_its_successor(
         feed(run, source, 10, 20)
         assert readings(run, "owing") == list(range(-19, -9))
     with declare_files(spark, source).run("fcfs", run_dir=folder) as run:
-        assert len(run.recovered.orphaned) == 1
+        assert len(run.parts.recovered.orphaned) == 1
         feed(run, source, 20, 30)
         assert readings(run, "owing") == list(range(-29, -19))
 
@@ -232,10 +232,10 @@ def test_the_commands_reach_a_run(
         assert code == 0, said
         assert run.policy.settings()["train"] == 7
         told = json.loads(daybreak("queries", folder, "--json")[1])
-        assert told["classes"] == {"high": 60, "low": 50}
+        assert {c["name"]: c["priority"] for c in told["classes"]} == {"high": 60, "low": 50}
         assert told["policy"] == "stride"
         first = told["queries"][0]
-        assert (first["query"], first["class"], first["weight"]) == ("a", "low", 0.25)
+        assert (first["name"], first["cls"], first["weight"]) == ("a", "low", 0.25)
         followed = ("query.a.subscribers=5", "query.b.subscribers=20")
         assert daybreak("set", folder, *followed)[0] == 0
         told = json.loads(daybreak("queries", folder, "--json")[1])
@@ -270,7 +270,7 @@ def test_a_query_without_capacity_is_judged_refused_or_forced(
     nothing_left = Limits(admit_load=1e-9)
     app = declare(spark, rows=100_000, rate_per_s=200)
     with app.run("fcfs", run_dir=folder, limits=nothing_left) as run:
-        until(lambda: run.rates.per_s("readings") > 0)
+        until(lambda: run.parts.inflow.rates.per_s("readings") > 0)
         code, said, _ = daybreak("register", folder, *declared, "--dry-run")
         assert code == 0
         assert "query d is not registered" in said
@@ -282,9 +282,9 @@ def test_a_query_without_capacity_is_judged_refused_or_forced(
         assert code == 2
         assert "is not admitted" in said.replace("\n", " ")
         assert "--force" in said.replace("\n", " ")
-        names = [q["query"] for q in call(run.rundir.root, "queries")["queries"]]
+        names = [q["name"] for q in call(run.folder, "snapshot")["queries"]]
         assert names == ["a", "b", "c"], "neither judging nor refusing registers it"
-        assert "d" not in run.log.queries()
+        assert "d" not in run.parts.log.queries()
         code, said, _ = daybreak("register", folder, *declared, "--force")
         assert code == 0
         assert "query d is running" in said
@@ -300,14 +300,14 @@ def test_no_request_does_harm(spark: SparkSession, tmp_path: Path) -> None:
                 if not command.needs:
                     continue
                 with pytest.raises(ConfigError):
-                    call(run.rundir.root, name, dict.fromkeys(command.needs, value))
+                    call(run.folder, name, dict.fromkeys(command.needs, value))
             with pytest.raises(ConfigError):
-                call(run.rundir.root, name, {"unheard": 1})
+                call(run.folder, name, {"unheard": 1})
         for value in (float("nan"), float("inf"), -(10**400)):
             with pytest.raises(ConfigError, match="give a number"):
-                call(run.rundir.root, "snapshot", {"jobs_after": value})
+                call(run.folder, "snapshot", {"jobs_after": value})
             with pytest.raises(ConfigError, match="give a number"):
-                call(run.rundir.root, "set-query", {"query": "a", "subscribers": value})
+                call(run.folder, "set-query", {"query": "a", "subscribers": value})
         run.drain()
         assert readings(run, "a") == list(range(50))
 

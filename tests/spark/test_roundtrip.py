@@ -16,7 +16,7 @@ from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sinks.sinks import make_sink
+from daybreak.spark.sinks.make import make_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,16 +25,13 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.calls import CallbackSink, SinkTimeout
+from daybreak.spark.sinks.console import ConsoleSink
 from daybreak.spark.sinks.delivery import ResultMissing, bring, recover
-from daybreak.spark.sinks.file_sync import Settler
-from daybreak.spark.sinks.sinks import (
-    CallbackSink,
-    ConsoleSink,
-    MemorySink,
-    Sink,
-    SinkTimeout,
-    make_sink,
-)
+from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
 TABLE = pa.table({"station": ["a", None, ""], "t": pa.array([41, 38, None], pa.int32())})
@@ -289,17 +286,17 @@ def test_what_a_sink_has_taken_is_noted_before_it_is_durable(
         assert may_sync.wait(30)
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", slow)
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     files = [commit(log, sink) for _ in range(2)]
     for file in files:
         sink.deliver(file)
-        settler.add(file)
+        syncer.add(file)
     assert syncing.wait(30)
     assert [file.place for file in log.undelivered()] == ["moved"] * 2
-    assert settler.held() == {file.id for file in files}, "nobody delivers them again meanwhile"
+    assert syncer.held() == {file.id for file in files}, "nobody delivers them again meanwhile"
     may_sync.set()
-    settler.close()
-    assert settler.held() == frozenset()
+    syncer.close()
+    assert syncer.held() == frozenset()
 
 
 @pytest.mark.parametrize("format", ["parquet", "json", "console", "memory", "python"])
@@ -337,7 +334,7 @@ def test_a_result_whose_staged_file_was_tidied_away_is_restored_from_the_log(
 def test_a_result_that_is_nowhere_to_be_found_is_recorded_as_lost(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     sinks = {"fire": make(tmp_path, "parquet"), "watch": make(tmp_path, "memory", "watch")}
     gone, kept = [commit(log, sinks[query]) for query in ("fire", "watch")], []
     kept.append(commit(log, sinks["fire"]))
@@ -380,7 +377,7 @@ def test_after_a_crash_of_the_machine_a_start_that_fails_leaves_recovery_to_the_
 def test_large_results_are_durable_files_and_not_in_the_log(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.sinks.sinks.SMALL_BYTES", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     sink = make(tmp_path, "parquet")
     file = commit(log, sink)
     assert file.content is None
@@ -388,18 +385,18 @@ def test_large_results_are_durable_files_and_not_in_the_log(
     assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
 
 
-def test_delivered_files_are_settled_together_and_the_log_forgets_them(
+def test_delivered_files_are_synced_together_and_the_log_forgets_them(
     tmp_path: Path, log: CommitLog
 ) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     files = [commit(log, sink) for _ in range(3)]
     for file in files:
         sink.deliver(file)
-        settler.add(file)
+        syncer.add(file)
     visible(tmp_path)[0].unlink()  # a reader was quick
-    settler.close()
-    assert settler.failure is None
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == []
 
 
@@ -407,7 +404,7 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
     tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
 
@@ -415,9 +412,9 @@ def test_a_disk_that_takes_nothing_is_told_and_nothing_is_forgotten(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", broken)
-    settler.add(file)
-    settler.close()
-    assert isinstance(settler.failure, OSError)
+    syncer.add(file)
+    syncer.close()
+    assert isinstance(syncer.failure, OSError)
     assert log.undelivered() == [file]
 
 
@@ -432,25 +429,25 @@ def test_a_disk_that_stays_full_does_not_hold_up_the_end(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", full)
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
-    settler.add(file)
+    syncer.add(file)
     assert tried.wait(30)
-    settler.close()
-    assert settler.failure is None
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == [file], "the next start delivers it"
 
 
 def test_a_folder_that_a_reader_took_away_is_no_failure(tmp_path: Path, log: CommitLog) -> None:
     sink = make(tmp_path, "parquet")
-    settler = Settler(log, {"fire": sink})
+    syncer = FileSyncer(log, {"fire": sink})
     file = commit(log, sink)
     sink.deliver(file)
     shutil.rmtree(tmp_path / "out")
-    settler.add(file)
-    settler.close()
-    assert settler.failure is None
+    syncer.add(file)
+    syncer.close()
+    assert syncer.failure is None
     assert log.undelivered() == []
 
 

@@ -293,9 +293,9 @@ def test_a_query_that_was_left_out_continues_where_it_was(
     # Left out of a start that is accepted, it is kept, and what arrives meanwhile waits for it.
     with declare(spark, "q").run("fcfs", run_dir=folder) as run:
         feed(run, tmp_path, 10, 20)
-        run.house.remove_passed()
-        assert len(run.store.segments("numbers")) == 2
-        assert call(folder, "queries")["undeclared"].keys() == {"j", "k"}
+        run.parts.retention.remove_passed()
+        assert len(run.parts.store.segments("numbers")) == 2
+        assert call(folder, "snapshot")["undeclared"].keys() == {"j", "k"}
         with pytest.raises(ConfigError, match="from an earlier start"):
             run.register("j", "SELECT n FROM numbers WHERE n >= 0", force=True)
         run.drop("k")
@@ -322,15 +322,20 @@ def test_a_query_that_was_left_out_continues_where_it_was(
     with declare(spark, "q", "k").run("fcfs", run_dir=folder, limits=tiny) as run:
         feed(run, tmp_path, 30, 40)
         assert numbers(run, "q") == list(range(30, 40))
-        until(lambda: run.log.losses() == {"j": {"full": 20}} and not run.room.full)
+        until(
+            lambda: (
+                run.parts.log.losses() == {"j": {"full": 20}}
+                and not run.parts.inflow.backpressure.full
+            )
+        )
 
     # Forgotten by name, whether the pipeline declared it or a command registered it; or in time.
     soon = replace(Limits(), keep_undeclared="0 seconds")
     app = declare(spark, "q", "k")
     with app.run("fcfs", run_dir=folder, forget=["j", "later"]) as run:
-        assert run.log.queries().keys() == {"q", "k"}
+        assert run.parts.log.queries().keys() == {"q", "k"}
     with declare(spark, "q").run("fcfs", run_dir=folder, limits=soon) as run:
-        assert run.log.queries().keys() == {"q"}
+        assert run.parts.log.queries().keys() == {"q"}
     assert told(folder, "forgotten")[1:] == [
         ("forgotten", "j"),
         ("forgotten", "later"),

@@ -12,9 +12,12 @@ from daybreak.cli.console import console, print_json
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import count, duration, table
 from daybreak.runtime.control import call
+from daybreak.runtime.snapshot import Snapshot
 
 RunDir = Annotated[Path, typer.Argument(help="The run directory of a running pipeline.")]
 QueryName = Annotated[str, typer.Argument(help="A query's name.")]
+#: Asks for the status now, without the points and jobs of the last minutes.
+NO_HISTORY = {"jobs_after": 10**15, "points_after": 10**15}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -23,27 +26,27 @@ def queries(run: RunDir, as_json: AsJson = False) -> None:
 
     Example: daybreak queries runs/wildfire
     """
-    found = call(run, "queries")
+    found = call(run, "snapshot", NO_HISTORY)
     if as_json:
         print_json(found)
         return
-    to = console()
-    classes = ", ".join(f"{name} {priority:g}" for name, priority in found["classes"].items())
+    now, to = Snapshot.from_json(found), console()
+    classes = ", ".join(f"{cls.name} {cls.priority:g}" for cls in now.classes)
     to.print(
-        f"[bold]{found['pipeline']}[/] under {found['policy']} for "
-        f"{duration(found['elapsed_s'])}; classes {classes}"
+        f"[bold]{now.pipeline}[/] under {now.policy} for {duration(now.elapsed_s)}; "
+        f"classes {classes}"
     )
     rows = [("query", "class", "weight", "state", "waiting", "oldest", "tuples", "rows", "error")]
-    for q in found["queries"]:
+    for q in now.queries:
         rows.append(
             (
-                q["query"], q["class"], f"{q['weight']:g}", q["state"], count(q["waiting"]),
-                duration(q["oldest_s"]) if q["waiting"] else "-", count(q["tuples"]),
-                count(q["rows"]), q["error"] or "",
+                q.name, q.cls, f"{q.weight:g}", q.state, count(q.waiting),
+                duration(q.oldest_s) if q.waiting else "-", count(q.tuples), count(q.rows),
+                q.error or "",
             )
         )  # fmt: skip
     to.print(table(rows))
-    for name, until in found["undeclared"].items():
+    for name, until in now.undeclared.items():
         line = f"query {name} is not declared; its place is kept until {until}"
         to.print(line, highlight=False, markup=False)
 
@@ -233,4 +236,4 @@ def _show(result: Any, as_json: bool) -> None:
         print_json(result)
         return
     to = console()
-    to.print(f"query {result['query']} is {result['state']}", markup=False, highlight=False)
+    to.print(f"query {result['name']} is {result['state']}", markup=False, highlight=False)

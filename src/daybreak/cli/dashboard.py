@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,9 +66,7 @@ def say_plainly(line: str) -> None:
 
 def serve_run(run: Run, address: str, say: Callable[[str], None]) -> Dashboard:
     """A page for a run of this process; to be closed."""
-    from daybreak.spark.control.commands import handle
-
-    return serve(partial(handle, run), address, run.rundir.root, say)
+    return serve(run.handle, address, run.folder, say)
 
 
 def serve(ask: Ask, address: str, folder: Path | None, say: Callable[[str], None]) -> Dashboard:

@@ -40,9 +40,9 @@ def query(
     from daybreak.spark.adhoc import ad_hoc
     from daybreak.spark.sinks.text_formats import plain_rows
 
-    prepared = app.check()
+    application = app.check()
     folder = run_dir or Path("runs") / declared.name
-    found = ad_hoc(prepared.spark, folder, prepared.schemas, sql)
+    found = ad_hoc(application.spark, folder, application.schemas, sql)
     shown = list(plain_rows(found))
     if as_json:
         print_json(shown)

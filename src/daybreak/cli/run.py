@@ -36,7 +36,7 @@ from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.application import Prepared
+    from daybreak.spark.application import CheckedApplication
     from daybreak.spark.run import Run
     from daybreak.spark.sql.check import CheckedQuery
 
@@ -80,7 +80,7 @@ def check(
     """
     try:
         settings = settings_of_command(master, conf or (), packages or ())
-        prepared = _checked(pipeline, policy, settings, driver_host)
+        application = _checked(pipeline, policy, settings, driver_host)
     except ConfigError as error:
         if not as_json:
             raise
@@ -89,12 +89,12 @@ def check(
         print_json({"errors": [{part: getattr(e, part) for part in parts} for e in errors]})
         raise typer.Exit(2) from None
     if as_json:
-        print_json(_as_json(prepared))
+        print_json(_as_json(application))
         return
     rows = [("query", "class", "reads", "kind", "one job with", "columns", "sink")]
-    together = prepared.together()
-    for name, checked in prepared.checked.items():
-        spec = prepared.specs[name]
+    together = application.together()
+    for name, checked in application.checked.items():
+        spec = application.specs[name]
         sink = spec.sink.shown if spec.sink else "memory"
         columns = ", ".join(checked.schema.names)
         others = _some(together[name])
@@ -102,21 +102,23 @@ def check(
         rows.append((name, spec.cls, reads, _kind(checked), others, columns, sink))
     console().print(table(rows))
     console().print(
-        f"{len(prepared.checked)} queries in {len(prepared.network.classes)} classes, "
-        f"policy {prepared.policy.name}, time zone {prepared.timezone}: "
+        f"{len(application.checked)} queries in {len(application.network.classes)} classes, "
+        f"policy {application.policy.name}, time zone {application.timezone}: "
         "valid; nothing was started"
     )
 
 
 def _checked(
     pipeline: Path, policy: str | None, settings: SparkSettings, driver_host: str | None
-) -> Prepared:
+) -> CheckedApplication:
     """Spark starts once, whatever is wrong: a user sees all findings together."""
     findings = Findings()
     declared = Pipeline.read(pipeline, findings)
-    prepared = open_app(declared, policy, settings, driver_host, findings).check(policy, findings)
-    prepared.sinks(_run_dir(declared))
-    return prepared
+    application = open_app(declared, policy, settings, driver_host, findings).check(
+        policy, findings
+    )
+    application.sinks(_run_dir(declared))
+    return application
 
 
 def run(
@@ -190,7 +192,7 @@ def run(
             say = teller("dashboard") if only_json else say_plainly
             beside.enter_context(serve_run(running, dashboard_address, say))
         drained = _draining(running) if until_end else None
-        title = f"{declared.name} under {running.prepared.policy.name}"
+        title = f"{declared.name} under {running.policy.name}"
         lines = teller("status") if only_json else None
         watch = Watch(running, title, lines=lines)
         watch.until(
@@ -216,12 +218,11 @@ def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> 
     if as_json:
         print_json({**report_as_json(report), "failures": running.failures})
     else:
-        _show(report, running.rundir.record)
+        _show(report, running.folder / "record")
         console().print(f"next: daybreak whatif {folder} --policy fcfs")
     say = teller("summary") if only_json else say_plainly
-    for name, rows in running.late.counts.items():
-        if rows:
-            say(f"query {name}: {rows} rows were late, kept in {running.late.folder / name}")
+    for name, rows in report.manifest["late"].items():
+        say(f"query {name}: {rows} rows were late, kept in {running.folder / 'late' / name}")
     for line in loss_lines(report):
         say(line)
     for name, why in running.failures.items():
@@ -301,26 +302,26 @@ def _some(names: list[str], most: int = 2) -> str:
 
 def _kind(checked: CheckedQuery) -> str:
     """What a query does; of one over windows, how long they are and what they are made from."""
-    if checked.windowing is None:
+    if checked.windows is None:
         return checked.kind
-    panes = ", from panes" if checked.panes is not None else ""
-    return f"{checked.kind} of {checked.windowing.over}{panes}"
+    panes = ", from panes" if checked.windows.pane_us is not None else ""
+    return f"{checked.kind} of {checked.windows.over}{panes}"
 
 
-def _as_json(prepared: Prepared) -> dict[str, object]:
-    together = prepared.together()
+def _as_json(application: CheckedApplication) -> dict[str, object]:
+    together = application.together()
     return {
-        "policy": prepared.policy.name,
-        "timezone": prepared.timezone,
+        "policy": application.policy.name,
+        "timezone": application.timezone,
         "queries": [
             {
                 "query": name,
-                "class": prepared.specs[name].cls,
+                "class": application.specs[name].cls,
                 "reads": list(checked.reads),
                 "kind": checked.kind,
                 "together": together[name],
                 "columns": checked.schema.names,
             }
-            for name, checked in prepared.checked.items()
+            for name, checked in application.checked.items()
         ],
     }

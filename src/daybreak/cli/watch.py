@@ -61,7 +61,7 @@ class Watch:
                 show()
                 stopped.wait(REFRESH_S)
             if stopped.is_set():
-                self._run.say("stopping", "jobs under way end first", reason="signal")
+                self._run.announce("stopping", "jobs under way end first", reason="signal")
             return not stopped.is_set()
 
     @contextmanager

@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from daybreak.policies.base import JobCost
 
-#: A filter is evaluated without a Spark job; a job is any other query over rows (a join with a
-#: static table, a function); a window is a job that aggregates or joins windows.
-Kind = Literal["filter", "job", "window"]
+#: A filter is evaluated without a Spark job, and so is any other query with a prepared plan; a job
+#: is any other query over rows (a function, say); a window is a job that aggregates or joins
+#: windows.
+Kind = Literal["filter", "prepared", "job", "window"]
 Figures = tuple[float, float, float, float]
 Floats = NDArray[np.float64]
 
@@ -67,6 +68,7 @@ class Prior(NamedTuple):
 
 PRIORS: Mapping[Kind, Prior] = {
     "filter": Prior("filter", (9e6, 1e3, 0.5e6, 50.0), (6e6, 2e3, 1e6, 100.0), 1e6),
+    "prepared": Prior("prepared", (14e6, 3e3, 1e6, 100.0), (12e6, 6e3, 3e6, 200.0), 1e6),
     "job": Prior("job", (70e6, 3e3, 1e6, 100.0), (40e6, 6e3, 2e6, 200.0), 15e6),
     "window": Prior("window", (110e6, 3e3, 3e6, 100.0), (60e6, 6e3, 5e6, 200.0), 25e6),
 }

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from daybreak.engine.inbox import Arrival, Inbox, Tick, Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
+
+#: How a job was computed: by a plan that was prepared, as a Spark job on rows in memory, or as one
+#: whose executors read the rows.
+Way = Literal["prepared", "ordinary", "executors"]
+#: Of a job with several plans, the first of these that one of them took counts.
+WAYS: tuple[Way, ...] = ("executors", "ordinary", "prepared")
 
 
 class Failure(NamedTuple):
@@ -42,6 +48,8 @@ class Ran(NamedTuple):
     undelivered: Mapping[str, Failure]
     #: Of each query, when the first tuple that gave a row had arrived; None where none did.
     stale_since_ns: tuple[int | None, ...]
+    #: None where there was nothing to compute, or it does not matter (in a replay).
+    way: Way | None = None
 
 
 class Done(NamedTuple):

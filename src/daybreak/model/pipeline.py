@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from daybreak.model.arrivals import Arrivals, Phase
+from daybreak.model.declarations import read_qos, read_query, read_sql, read_stream
 from daybreak.model.environment import filled
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
@@ -28,15 +28,14 @@ from daybreak.model.network import (
     chain,
 )
 from daybreak.model.overlaps import refuse_overlaps
-from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, spark_settings
-from daybreak.model.specs import QuerySpec, SimulationParams, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, ViewSpec
 from daybreak.model.sqlnames import names_in
-from daybreak.model.tables import Document, Table, flat, params_from
+from daybreak.model.tables import Document, Table, params_from
 from daybreak.model.timezone import check_timezone
 
-DEFAULT_POLICY = "stride"
+DEFAULT_POLICY = "planned"
 #: Cost per tuple assumed in simulation for a query that declares none.
 DEFAULT_COST_US = 50.0
 
@@ -87,7 +86,7 @@ class Pipeline:
             lambda: _app(root, document, stem), (stem, DEFAULT_POLICY, None, None)
         )
         nothing = Table(document, ("policy",), {})
-        declared = _Declarations(root, folder, found)
+        declared = _Declarations(root, document, folder, found)
         limits = found.tried(lambda: _limits(root, document), Limits())
         pipeline = cls(
             name=name,
@@ -124,8 +123,8 @@ class _Declarations:
     What reads a stream or view that is left out is left out, too, and not reported.
     """
 
-    def __init__(self, root: Table, folder: Path, found: Findings) -> None:
-        self._document = root.document
+    def __init__(self, root: Table, document: Document, folder: Path, found: Findings) -> None:
+        self._document = document
         self._folder = folder
         self._found = found
         self.classes = found.tried(lambda: _classes(root, found), (QueryClass(name=DEFAULT_CLASS),))
@@ -163,7 +162,7 @@ class _Declarations:
     def _add_stream(self, name: str, table: Table) -> None:
         self._readable = (*self._readable, name)
         self._broken = (*self._broken, name)
-        self.streams.append(_stream(name, table))
+        self.streams.append(read_stream(name, table))
         self._broken = self._broken[:-1]
 
     def _add_box(self, name: str, table: Table) -> None:
@@ -251,27 +250,6 @@ def _placed(document: Document, error: ConfigError) -> ConfigError:
     return ConfigError(f"{document.name}: {error.place}", error.finding, error.remedy)
 
 
-def qos_graph(table: Table, key: str = "qos") -> QoSGraph | None:
-    """A QoS graph given as ``[[latency_s, utility], ...]``."""
-    raw = table.get(key, list)
-    if raw is None:
-        return None
-    points: list[tuple[float, float]] = []
-    for point in raw:
-        pair = point if isinstance(point, list) else []
-        if len(pair) != 2 or not all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in pair
-        ):
-            raise table.error(
-                f"{key} has a point {point!r}", "give [latency in s, utility] pairs", key
-            )
-        points.append((float(pair[0]), float(pair[1])) if abs(pair[0]) < 1e300 else (1e300, 0.0))
-    try:
-        return QoSGraph(tuple(points))
-    except ConfigError as error:
-        raise table.error(f"{key}: {error.finding}", error.remedy, key) from error
-
-
 def _classes(root: Table, errors: Findings) -> tuple[QueryClass, ...]:
     """A class that something is wrong with is still declared: its queries are right to name it."""
     table = root.child("classes")
@@ -291,7 +269,7 @@ def class_of(table: Table, name: str) -> QueryClass:
     if isinstance(value, dict):
         own = Table(table.document, (*table.path, name), value)
         priority = own.need("priority", float, "give the class a priority above 0")
-        qos = qos_graph(own)
+        qos = read_qos(own)
         own.done()
     else:
         priority = cast(float, table.get(name, float))
@@ -299,64 +277,6 @@ def class_of(table: Table, name: str) -> QueryClass:
         return QueryClass(name=name, priority=priority, qos=qos)
     except ConfigError as error:
         raise table.error(error.finding, error.remedy, name) from error
-
-
-def _stream(name: str, table: Table) -> StreamSpec:
-    options = _options(table)
-    path = table.get("path", str)
-    if path is not None:
-        options["path"] = path
-    arrivals = table.child("arrivals")
-    spec = StreamSpec(
-        name=name,
-        arrivals=None if arrivals is None else _arrivals(arrivals),
-        format=table.get("format", str),
-        schema=table.get("schema", str),
-        options=options,
-        time=table.get("time", str),
-        watermark=table.get("watermark", str),
-        idle_timeout=table.get("idle_timeout", str),
-        retain=table.get("retain", str),
-        trigger=table.get("trigger", str) or "100 milliseconds",
-    )
-    table.done()
-    return spec
-
-
-def _options(table: Table) -> dict[str, str]:
-    given = table.child("options")
-    return {} if given is None else flat(given, "option")
-
-
-def _arrivals(table: Table) -> Arrivals:
-    phases: list[Phase] = []
-    for raw in table.get("phases", list) or []:
-        if not isinstance(raw, dict):
-            raise table.error(f"phases has {raw!r}", "give { factor = ..., duration_s = ... }")
-        phases.append(params_from(Table(table.document, (*table.path, "phases"), raw), Phase))
-    plain = Table(
-        table.document, table.path, {k: v for k, v in table.data.items() if k != "phases"}
-    )
-    base = params_from(plain, _PlainArrivals)
-    try:
-        return Arrivals(**{**base.given(), "phases": tuple(phases)})
-    except ConfigError as error:
-        raise table.error(error.finding, error.remedy) from error
-
-
-@dataclass(frozen=True)
-class _PlainArrivals:
-    """The keys of ``arrivals`` that are plain values."""
-
-    process: str = "poisson"
-    rate_per_s: float | None = None
-    burst: int = 1
-    batch_s: float | None = None
-    trace: str | None = None
-    offset: float = 0.0
-
-    def given(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def _box(name: str, table: Table) -> Box:
@@ -391,7 +311,7 @@ def _make_box(name: str, inputs: tuple[str, ...], table: Table) -> Box:
 
 def _view(name: str, table: Table, readable: tuple[str, ...], folder: Path) -> tuple[ViewSpec, Box]:
     """A view over streams and over views that are declared before it."""
-    sql = _sql(table, folder)
+    sql = read_sql(table, folder)
     if sql is None:
         raise table.error("has no SQL", 'give it sql = "SELECT ..."')
     time = table.get("time", str)
@@ -405,65 +325,17 @@ def _view(name: str, table: Table, readable: tuple[str, ...], folder: Path) -> t
 def _query(
     name: str, table: Table, streams: tuple[str, ...], folder: Path
 ) -> tuple[QuerySpec, Query, list[Box]]:
-    weight = table.get("weight", float, 1.0) or 0.0
-    subscribers = table.get("subscribers", int)
-    if subscribers is not None and "weight" in table.data:
-        raise table.error("has a weight and subscribers", "keep one of them", "subscribers")
-    cls = table.get("class", str) or DEFAULT_CLASS
-    qos = qos_graph(table)
-    sql = _sql(table, folder)
-    sink = _sink(table)
-    on_full = table.get("on_full", str)
-    if on_full not in (None, "skip", "block"):
-        raise table.error(f"on_full {on_full!r}", 'give "skip" or "block"', "on_full")
-    output, boxes = _query_boxes(name, table, sql, streams)
+    spec = read_query(name, table, folder)
+    output, boxes = _query_boxes(name, table, spec.sql, streams)
     table.done()
     try:
         query = Query(
-            name=name, output=output, cls=cls, qos=qos, weight=weight, subscribers=subscribers
-        )
+            name=name, output=output, cls=spec.cls, qos=spec.qos, weight=spec.weight,
+            subscribers=spec.subscribers,
+        )  # fmt: skip
     except ConfigError as error:
         raise table.error(error.finding, error.remedy) from error
-    spec = QuerySpec(
-        name=name,
-        cls=cls,
-        qos=qos,
-        weight=weight,
-        subscribers=subscribers,
-        sql=sql,
-        sink=sink,
-        on_full=cast(Literal["skip", "block"] | None, on_full),
-        place=table.document.place(table.path),
-    )
     return spec, query, boxes
-
-
-def _sql(table: Table, folder: Path) -> str | None:
-    sql, file = table.get("sql", str), table.get("sql_file", str)
-    if sql is not None and file is not None:
-        raise table.error("has both sql and sql_file", "keep one of them")
-    if file is None:
-        return sql
-    try:
-        return (folder / file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise table.error(
-            f"sql_file {file!r} cannot be read ({error})", "check the path", "sql_file"
-        ) from error
-
-
-def _sink(table: Table) -> SinkSpec | None:
-    sink = table.child("sink")
-    if sink is None:
-        return None
-    options = _options(sink)
-    spec = SinkSpec(
-        format=sink.need("format", str, 'give a format, such as "parquet"'),
-        path=sink.get("path", str),
-        options=options,
-    )
-    sink.done()
-    return spec
 
 
 def _query_boxes(

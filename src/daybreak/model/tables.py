@@ -1,4 +1,4 @@
-"""Reads TOML tables strictly: every key is typed, every unknown key is an error with a hint.
+"""Reads tables strictly: every key is typed, every unknown key is an error with a hint.
 
 Places name the file, the line where it can be found, and the table: a user should never have
 to search for what a message talks about.
@@ -13,7 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from daybreak.model.errors import ConfigError, suggestion
 
@@ -22,6 +32,22 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 D = TypeVar("D", bound="DataclassInstance")
+
+
+class Origin(Protocol):
+    """Where a table comes from, for messages."""
+
+    def place(self, path: tuple[str, ...], key: str | None = None) -> str: ...
+
+
+@dataclass(frozen=True)
+class Named:
+    """A table that is not of a file: from JSON, or from the arguments of a Python call."""
+
+    name: str
+
+    def place(self, path: tuple[str, ...], key: str | None = None) -> str:
+        return f"{self.name}: {'.'.join(path)}" if path else self.name
 
 
 @dataclass(frozen=True)
@@ -61,9 +87,12 @@ class Document:
 
 
 class Table:
-    """One TOML table being read. Call ``done()`` last: it refuses keys nobody asked for."""
+    """One table being read, of TOML or like one of TOML.
 
-    def __init__(self, document: Document, path: tuple[str, ...], data: Mapping[str, Any]) -> None:
+    Call ``done()`` last: it refuses keys nobody asked for.
+    """
+
+    def __init__(self, document: Origin, path: tuple[str, ...], data: Mapping[str, Any]) -> None:
         self.document = document
         self.path = path
         self.data = data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rows = list[Sequence[str]]
+_WAYS = {
+    "prepared": "with prepared plans",
+    "ordinary": "as Spark jobs",
+    "executors": "as Spark jobs that read files",
+}
+#: Reasons for Spark jobs that are listed, at most.
+_MOST_REASONS = 5
 
 
 def class_table(report: RunReport) -> Rows:
@@ -89,6 +97,20 @@ def time_table(report: RunReport) -> Rows:
     for name, ns in kinds.items():
         rows.append((name, duration(ns / 1e9), f"{ns / max(spent.total_ns, 1):.1%}"))
     return rows
+
+
+def job_lines(report: RunReport) -> list[str]:
+    """How jobs ran, and why some took a Spark job; nothing where that is not recorded."""
+    about = report.manifest
+    jobs: Mapping[str, int] = about.get("jobs", {})
+    if not jobs:
+        return []
+    ways = [f"{count(jobs[way])} {name}" for way, name in _WAYS.items() if way in jobs]
+    reasons = Counter(about.get("ordinary_because", {})).most_common(_MOST_REASONS)
+    return [
+        f"jobs: {', '.join(ways)}",
+        *(f"took a Spark job {count(times)} times: {why}" for why, times in reasons),
+    ]
 
 
 def loss_lines(report: RunReport) -> list[str]:

@@ -45,6 +45,8 @@ class Accounts:
         left_ns = ran.committed_at_ns - start_ns
         monitor.work_ns += ran.work_ns
         monitor.call_ns += ran.commit_ns
+        if ran.way is not None:
+            monitor.ways[ran.way] += 1
         each = zip(job.boxes, ran.rows, job.shares, ran.stale_since_ns, strict=True)
         for box, rows, share, since_ns in each:
             if since_ns is not None:

@@ -47,6 +47,8 @@ class Monitor:
         self.storage_ns = 0
         self.superbox_ns = 0
         self.work_ns = 0
+        #: Jobs by the way they ran; only on Spark.
+        self.ways: Counter[str] = Counter()
         self.effort = Work()
         self._sample_every_ns = sample_every_ns
         self.next_sample_ns = 0

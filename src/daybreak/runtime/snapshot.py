@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 #: Version of what ``to_json`` writes.
@@ -118,8 +118,9 @@ class QueryRow(NamedTuple):
     staleness: float
     failures: int
     error: str | None
-    #: Rows that were given up.
+    #: Rows that were given up, and how many of them for which reason.
     lost: int
+    losses: Mapping[str, int] = {}
 
 
 class StreamRow(NamedTuple):
@@ -238,13 +239,15 @@ class Snapshot:
     points: tuple[Point, ...]
     jobs: tuple[JobRow, ...]
     changes: tuple[ChangeRow, ...]
-    #: What housekeeping could not do lately, by its name.
+    #: What maintenance could not do lately, by the name of the task.
     troubles: Mapping[str, str]
     #: What queries have not read yet, and how much that may be; None where it is not recorded.
     log_bytes: int = 0
     log_max_bytes: int | None = None
     #: Of the streams that are read from Kafka.
     offsets: tuple[OffsetRow, ...] = ()
+    #: Queries that are no longer declared, and until when (ISO 8601) their places are kept.
+    undeclared: Mapping[str, str] = field(default_factory=dict)
     #: Of a policy that plans: see docs/planned.md.
     plan: Mapping[str, Any] | None = None
 
@@ -281,6 +284,7 @@ class Snapshot:
             "log_bytes": self.log_bytes,
             "log_max_bytes": self.log_max_bytes,
             "offsets": [o._asdict() for o in self.offsets],
+            "undeclared": dict(self.undeclared),
             "plan": self.plan,
         }
 

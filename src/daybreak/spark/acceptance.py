@@ -10,23 +10,24 @@ from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say
-from daybreak.spark.application import Prepared
-from daybreak.spark.control.operations import unstarted
-from daybreak.spark.jobs.panes import kept_schema
+from daybreak.spark.application import CheckedApplication
+from daybreak.spark.event_time import NEVER
+from daybreak.spark.jobs.panes import kept_schema, way_of
 from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, rows_kept
 from daybreak.spark.log.partials import Partials
-from daybreak.spark.log.rows import Declaration
+from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
+from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate
 
 
 @dataclass(frozen=True)
 class Acceptance:
     """What one start declares, and what earlier ones have left."""
 
-    prepared: Prepared
+    application: CheckedApplication
     log: CommitLog
     store: SegmentStore
     #: Where late rows are kept.
@@ -36,16 +37,15 @@ class Acceptance:
 
     def refuse(self) -> None:
         """``ConfigError`` if this start may not be; nothing has changed then."""
-        checked = self.prepared.checked
+        checked = self.application.checked
         for name in self.reset:
             if name not in checked:
                 remedy = suggestion(name, checked)
                 raise ConfigError("--reset-query", f"unknown query {name!r}", remedy)
         self.log.refuse_changed(self._declarations(), self.reset)
         self._refuse_unreadable()
-        for name, query in checked.items():
-            if query.windowing is not None:
-                rows_kept(self.late / file_name(name))
+        for name in self.application.windows():
+            rows_kept(self.late / file_name(name))
 
     def accept(
         self, forget: tuple[str, ...], limits: Limits, say: Say
@@ -54,7 +54,7 @@ class Acceptance:
 
         The latter with the reason.
         """
-        checked, now_ns = self.prepared.checked, time.time_ns()
+        checked, now_ns = self.application.checked, time.time_ns()
         left = time_left_ns(self.log, checked, limits.keep_undeclared_ns, now_ns)
         why = f"not declared for {limits.keep_undeclared}"
         forgotten = {name: why for name, ns in left.items() if ns <= 0}
@@ -62,7 +62,7 @@ class Acceptance:
         cursors = self.log.cursors()
         self.log.accept(self._declarations(), reset=self.reset, forget=forgotten, now_ns=now_ns)
         undeclared = Undeclared(
-            self.log, self.store, say, self.prepared.streams,
+            self.log, self.store, say, self.application.streams,
             {name: ns for name, ns in left.items() if name not in forgotten},
             now_ns, time.monotonic_ns(),
         )  # fmt: skip
@@ -73,28 +73,29 @@ class Acceptance:
         """What was ingested before this start and not yet answered, by query."""
         cursors, progress = self.log.cursors(), self.log.progress()
         found: dict[str, Inbox] = {}
-        for name, checked in self.prepared.checked.items():
+        for name, checked in self.application.checked.items():
             starts = {stream: cursors[name, stream] for stream in checked.reads}
-            if checked.windowing is not None:
-                closed_us = progress[name].closed_us
-                found[name] = replayed(checked.windowing, self.store, starts, closed_us)
-            else:
-                found[name] = Inbox.of(
-                    item for s, start in starts.items() for item in self.store.waiting(s, start)
-                )
+            match checked.form:
+                case OverWindows(windowing):
+                    closed_us = progress[name].closed_us
+                    found[name] = replayed(windowing, self.store, starts, closed_us)
+                case OverRows():
+                    found[name] = Inbox.of(
+                        item for s, at in starts.items() for item in self.store.waiting(s, at)
+                    )
         return found
 
     def _declarations(self) -> list[Declaration]:
-        prepared = self.prepared
+        application = self.application
         return [
             Declaration(
                 name,
-                prepared.fingerprints[name],
+                application.fingerprints[name],
                 {stream: self.store.end(stream) for stream in checked.reads},
-                unstarted(checked),
-                prepared.specs[name].place,
+                unstarted(checked.form),
+                application.specs[name].place,
             )
-            for name, checked in prepared.checked.items()
+            for name, checked in application.checked.items()
         ]
 
     def _refuse_unreadable(self) -> None:
@@ -102,7 +103,7 @@ class Acceptance:
 
         Their schema was another, and is not one that the present schema only widens.
         """
-        continued = self.prepared.checked.keys() - set(self.reset)
+        continued = self.application.checked.keys() - set(self.reset)
         for (query, stream), cursor in self.log.cursors().items():
             why = self.store.unreadable(stream, cursor)
             if why is not None and query in continued:
@@ -114,6 +115,17 @@ class Acceptance:
                     f"--reset-query {query}",
                 )
         partials = Partials(self.log)
-        for name, checked in self.prepared.checked.items():
-            if checked.panes is not None and name in continued:
-                partials.tables(name, kept_schema(checked.panes))
+        for name, checked in self.application.checked.items():
+            if isinstance(checked.form, PanedAggregate) and name in continued:
+                partials.tables(name, kept_schema(checked.form.panes))
+
+
+def unstarted(form: Form) -> Progress | None:
+    """The progress of a query over windows that has emitted none; None of other queries."""
+    match form:
+        case PanedAggregate(panes=panes):
+            return Progress(NEVER, way_of(panes))
+        case OverWindows():
+            return Progress(NEVER, "")
+        case OverRows():
+            return None

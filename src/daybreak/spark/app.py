@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from inspect import getsource, signature
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.model.arrivals import Arrivals
+from daybreak.model.declarations import MEMORY, qos_from, query_from, stream_from
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
@@ -25,9 +26,7 @@ from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
-from daybreak.spark.application import Prepared
-from daybreak.spark.control.operations import fingerprint, sql_fingerprint, usable_on_spark
-from daybreak.spark.declared import MEMORY
+from daybreak.spark.application import CheckedApplication, usable_on_spark
 from daybreak.spark.event_time import duration_us
 from daybreak.spark.ingest.generator import FORMAT as GENERATOR
 from daybreak.spark.ingest.generator import generator_schema
@@ -35,9 +34,11 @@ from daybreak.spark.ingest.stream_source import stream_schema
 from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session, timezone_of, with_timezone
-from daybreak.spark.sinks.sinks import Callback, make_sink
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Callback
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.fingerprints import fingerprint, sql_fingerprint
 from daybreak.spark.sql.functions import Function
 from daybreak.spark.sql.windows.check import event_times
 from daybreak.spark.views import Views
@@ -68,7 +69,7 @@ class App:
     >>> app = App.local()                                           # doctest: +SKIP
     >>> app.stream("readings", format="json", path="in", schema="station INT, t INT")
     >>> app.query("fire", sql="SELECT station FROM readings WHERE t > 60", cls="critical")
-    >>> with app.run(policy="stride") as run:
+    >>> with app.run(policy="planned") as run:
     ...     run.change_class_priority("critical", 80)
     """
 
@@ -161,7 +162,8 @@ class App:
 
     def query_class(self, name: str, priority: float, qos: QoSPoints = None) -> None:
         """Declares a class of queries and how important it is."""
-        self._classes[name] = QueryClass(name=name, priority=priority, qos=_graph(qos))
+        graph = qos_from(qos, f"class {name!r}")
+        self._classes[name] = QueryClass(name=name, priority=priority, qos=graph)
 
     def stream(
         self,
@@ -183,25 +185,14 @@ class App:
         ``time`` names the column with the event time, which windows need; ``watermark`` says how
         late a row may be. Durations are texts such as ``"10 seconds"``.
         """
-        given = {k: str(v) for k, v in (options or {}).items()}
-        if path is not None:
-            given["path"] = path
-        self._add(
-            self._streams,
-            "stream",
-            StreamSpec(
-                name=name,
-                format=format,
-                schema=schema,
-                options=given,
-                arrivals=arrivals,
-                time=time,
-                watermark=watermark,
-                idle_timeout=idle_timeout,
-                retain=retain,
-                trigger=trigger,
-            ),
-        )
+        values = {
+            "format": format, "schema": schema, "path": path, "options": options,
+            "arrivals": arrivals, "time": time, "watermark": watermark,
+            "idle_timeout": idle_timeout, "retain": retain, "trigger": trigger,
+        }  # fmt: skip
+        if name in self._streams:
+            raise ConfigError(f"stream {name!r}", "is declared twice", "rename one of them")
+        self._streams[name] = stream_from(name, values)
 
     def view(self, name: str, *, sql: str, time: str | None = None) -> None:
         """Declares a view: rows that several queries, or later views, read by its name.
@@ -252,16 +243,14 @@ class App:
             return self.query()(name)
 
         def declare(query_name: str, function: Function | None) -> None:
-            spec, callback = _sink(sink)
-            if subscribers is not None and weight != 1.0:
-                raise ConfigError(
-                    f"query {query_name!r}", "has a weight and subscribers", "keep one of them"
-                )
-            declared = QuerySpec(
-                name=query_name, cls=cls, qos=_graph(qos), weight=weight,
-                subscribers=subscribers, sql=sql, sink=spec, on_full=on_full,
-                place=f"query {query_name!r}",
-            )  # fmt: skip
+            callback = sink if callable(sink) else None
+            to = SinkSpec(format="python") if callback is not None else sink or MEMORY
+            values = {
+                "sql": sql, "class": cls, "qos": qos, "sink": to, "on_full": on_full,
+                "subscribers": subscribers,
+                "weight": None if weight == 1.0 and subscribers is not None else weight,
+            }  # fmt: skip
+            declared = query_from(query_name, values)
             if query_name in self._queries:
                 raise ConfigError(declared.place, "is declared twice", "rename one of them")
             self._queries[query_name] = _Declared(declared, function, callback)
@@ -280,17 +269,17 @@ class App:
 
     def check(
         self, policy: str | BasePolicy | None = None, findings: Findings | None = None
-    ) -> Prepared:
+    ) -> CheckedApplication:
         """Validates everything and starts nothing.
 
         ``ConfigError`` names what is wrong, ``ConfigErrors`` if that is several things; those
         that were found before, in ``findings``, are among them.
         """
         found = Findings() if findings is None else findings
-        prepared = found.tried(lambda: self._prepared(policy, found), None)
+        application = found.tried(lambda: self._checked_application(policy, found), None)
         found.raise_any()
-        assert prepared is not None
-        return prepared
+        assert application is not None
+        return application
 
     def _session(self) -> SparkSession:
         """A clone of the session in the application's time zone."""
@@ -298,7 +287,9 @@ class App:
             check_timezone(self.timezone, "[app]")
         return with_timezone(self.spark, self.timezone, "[app]")
 
-    def _prepared(self, policy: str | BasePolicy | None, found: Findings) -> Prepared:
+    def _checked_application(
+        self, policy: str | BasePolicy | None, found: Findings
+    ) -> CheckedApplication:
         chosen = found.tried(lambda: self._chosen_policy(policy), None)
         spark = found.tried(self._session, self.spark)
         schemas, times = self._read_streams(found)
@@ -322,7 +313,7 @@ class App:
         shared = views.specs(checked, classes, rank)
         texts = {name: view.sql for name, view in self._views.items()}
         checked |= {spec.name: views.checked[spec.name] for spec in shared}
-        return Prepared(
+        return CheckedApplication(
             name=self.name,
             spark=spark,
             timezone=timezone_of(spark),
@@ -461,38 +452,8 @@ class App:
             classes=self._classes.values(),
         )
 
-    @staticmethod
-    def _add(known: dict[str, StreamSpec], what: str, spec: StreamSpec) -> None:
-        if spec.name in known:
-            raise ConfigError(f"{what} {spec.name!r}", "is declared twice", "rename one of them")
-        known[spec.name] = spec
-
 
 QoSPoints = Sequence[Sequence[float]] | QoSGraph | None
-
-
-def _graph(qos: QoSPoints) -> QoSGraph | None:
-    if qos is None or isinstance(qos, QoSGraph):
-        return qos
-    return QoSGraph(tuple((float(x), float(y)) for x, y in qos))
-
-
-def _sink(
-    sink: SinkSpec | Mapping[str, Any] | Callback | None,
-) -> tuple[SinkSpec, Callback | None]:
-    if sink is None:
-        return MEMORY, None
-    if isinstance(sink, SinkSpec):
-        return sink, None
-    if isinstance(sink, Mapping):
-        known = {"format", "path", "options"}
-        for key in sink:
-            if key not in known:
-                raise ConfigError("sink", f"unknown key {key!r}", suggestion(key, known))
-        spec = SinkSpec(format=str(sink.get("format", "")), path=sink.get("path"))
-        options = {k: str(v) for k, v in sink.get("options", {}).items()}
-        return replace(spec, options=options), None
-    return SinkSpec(format="python"), sink
 
 
 def _fingerprint(declared: _Declared, checked: CheckedQuery, views: Mapping[str, str]) -> str:

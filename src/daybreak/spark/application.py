@@ -1,4 +1,4 @@
-"""A checked application, ready to run."""
+"""A checked application, ready to run; nothing has been started or written for it yet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from daybreak.model.declarations import MEMORY
+from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.base import BasePolicy
-from daybreak.spark.declared import MEMORY
-from daybreak.spark.sinks.sinks import Callback, Sink, make_sink
+from daybreak.policies.registry import all_policies
+from daybreak.spark.event_time import Windowing
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
@@ -22,7 +26,7 @@ from daybreak.spark.sql.functions import Function
 
 
 @dataclass(frozen=True)
-class Prepared:
+class CheckedApplication:
     """A checked application: nothing about it can be wrong any more but the world."""
 
     name: str
@@ -43,12 +47,17 @@ class Prepared:
     #: The longest window that is allowed.
     max_window_us: int
 
+    def windows(self) -> dict[str, Windowing]:
+        """The windows of each query that has some."""
+        found = ((name, checked.windows) for name, checked in self.checked.items())
+        return {name: windows for name, windows in found if windows is not None}
+
     def together(self) -> dict[str, list[str]]:
         """Of each query, the others of its class that can run as one job with it."""
         groups: dict[tuple[str, str], list[str]] = {}
         for name, checked in self.checked.items():
-            if checked.kin is not None:
-                groups.setdefault((self.specs[name].cls, checked.kin), []).append(name)
+            if (kin := checked.form.kin) is not None:
+                groups.setdefault((self.specs[name].cls, kin), []).append(name)
         found: dict[str, list[str]] = {name: [] for name in self.checked}
         for group in groups.values():
             for name in group:
@@ -75,7 +84,19 @@ class Prepared:
     def views(self, staging: Path) -> dict[str, ViewSink]:
         """What turns the results of views into streams, by the names of their boxes."""
         return {
-            name: ViewSink(view, staging, self.checked[name].windowing, spec.time)
+            name: ViewSink(view, staging, self.checked[name].windows, spec.time)
             for view, spec in self.streams.items()
             if spec.format == VIEW and (name := box_name(view)) in self.checked
         }
+
+
+def usable_on_spark(policy: BasePolicy) -> BasePolicy:
+    """The policy itself; ``ConfigError`` if it makes no sense where a query is one box."""
+    if not policy.on_spark:
+        usable = [name for name, p in all_policies().items() if p.on_spark]
+        raise ConfigError(
+            f"policy {policy.name!r}",
+            "makes no sense on Spark, where a query is one box",
+            f"choose from {', '.join(usable)}",
+        )
+    return policy

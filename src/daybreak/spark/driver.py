@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
@@ -81,6 +81,16 @@ class Asked:
     after: Callable[[], None] = field(default=lambda: None)
 
 
+class Loop(Protocol):
+    """What maintenance between two decisions may do to the loop that calls it."""
+
+    def feed(self, *events: Event) -> None:
+        """Tells the engine at once; raises if rows could not be given up."""
+
+    def on_tick(self, tick: Tick) -> None:
+        """Queues a watermark, behind what has arrived before."""
+
+
 class Hooks(NamedTuple):
     """What a driver needs done by others."""
 
@@ -88,8 +98,8 @@ class Hooks(NamedTuple):
     new_runner: Callable[[str], JobRunner]
     #: Ends the jobs of a tag.
     cancel: Callable[[str], None]
-    #: Called every ``TICK_S``, on the loop's thread.
-    tidy: Callable[[], None]
+    #: Called every ``TICK_S``, on the loop's thread, with the loop itself.
+    tidy: Callable[[Loop], None]
     #: Moves queries past what was taken from their inboxes for good, all or none, and why.
     give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
     #: A disk that takes nothing now: what could not be done, and why; None when it could.
@@ -105,14 +115,17 @@ class Driver:
         self, engine: Engine, accounts: Accounts, queries: Sequence[Runnable], hooks: Hooks,
         job_timeout_s: float,
     ) -> None:  # fmt: skip
-        """``queries`` in the order of the engine's."""
+        """``queries`` in the order of the engine's, and as they are at any time."""
         self.engine = engine
         self.accounts = accounts
-        self.queries = list(queries)
+        self._queries = queries
         self._hooks = hooks
         self._events: queue.SimpleQueue[Event | Asked] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._stopped = False
+        self._thread: threading.Thread | None = None
+        #: Why the loop ended by itself.
+        self.failure: BaseException | None = None
         self._commands: dict[int, Asked] = {}
         self._skip_failure: Exception | None = None
         self._wake_ns = 0
@@ -159,9 +172,18 @@ class Driver:
         self._events.put(asked)
         return asked.answer
 
+    def start(self, *first: Event) -> None:
+        """Runs the loop on a thread of its own; ``first``: how queries stand then."""
+        self._thread = threading.Thread(
+            target=self._run_loop, args=first, name="daybreak-loop", daemon=True
+        )
+        self._thread.start()
+
     def stop(self) -> None:
-        """Lets jobs under way end, starts no further ones."""
+        """Starts no further jobs; returns when those under way and the loop have ended."""
         self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def underway(self) -> list[tuple[int, Group, float]]:
         """Workers at work, their present job and for how long (s) they are at it."""
@@ -186,8 +208,8 @@ class Driver:
     def failures(self) -> dict[str, str]:
         """Parked queries and why."""
         queries = self.engine.queries
-        standings = zip(queries.facts, queries.status, strict=False)
-        return {f.name: s.error or "" for f, s in standings if s.state == "parked"}
+        pairs = zip(queries.facts, queries.status, strict=False)
+        return {f.name: s.error or "" for f, s in pairs if s.state == "parked"}
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
@@ -207,6 +229,12 @@ class Driver:
         failure, self._skip_failure = self._skip_failure, None
         if failure is not None:
             raise failure
+
+    def _run_loop(self, *first: Event) -> None:
+        try:
+            self.run(*first)
+        except BaseException as error:  # raised by ``healthy`` and at the end of the run
+            self.failure = error
 
     def _advance(self) -> bool:
         wait_s = TICK_S
@@ -253,7 +281,7 @@ class Driver:
         if due:
             self._tick_s = now_s + TICK_S
             self.accounts.tick(time.time_ns())
-            self._hooks.tidy()
+            self._hooks.tidy(self)
             self._threads.cancel_left()
         if self._wake_ns and time.time_ns() >= self._wake_ns:
             self._wake_ns, due = 0, True
@@ -312,7 +340,7 @@ class Driver:
                 self._finished(instruction)
 
     def _give_up(self, skip: Skip) -> None:
-        given = [(self.queries[box], items) for box, items in skip.given]
+        given = [(self._queries[box], items) for box, items in skip.given]
         try:
             self._hooks.give_up(given, skip.why)
         except Exception as error:
@@ -349,5 +377,5 @@ class Driver:
             return Done(asked, self._run(runner, alone, ticket))
 
     def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
-        cell = [self.queries[b] for b in group.cell]
-        return runner.run([self.queries[b] for b in group.boxes], group.taken, cell, ticket.commit)
+        cell = [self._queries[b] for b in group.cell]
+        return runner.run([self._queries[b] for b in group.boxes], group.taken, cell, ticket.commit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.sql.types import StructType
 
@@ -13,13 +13,12 @@ from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
+from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.forms import OverWindows
 from daybreak.spark.sql.windows.check import check_view_time, refuse_long
 
-if TYPE_CHECKING:
-    from daybreak.spark.sql.check import CheckedQuery, Checker
 
-
-class _Prepared(Protocol):
+class _Application(Protocol):
     @property
     def network(self) -> Network: ...
     @property
@@ -28,13 +27,13 @@ class _Prepared(Protocol):
     def checked(self) -> Mapping[str, CheckedQuery]: ...
 
 
-def moved_views(prepared: _Prepared, state: SystemState) -> Iterator[tuple[str, int]]:
+def moved_views(application: _Application, state: SystemState) -> Iterator[tuple[str, int]]:
     """Views that are no longer in the highest class they serve, and which that is now."""
-    views = [name for name, spec in prepared.streams.items() if spec.format == FORMAT]
-    index = prepared.network.query_index
+    views = [name for name, spec in application.streams.items() if spec.format == FORMAT]
+    index = application.network.query_index
     for view in reversed(views):
         name = box_name(view)
-        served = [index[q] for q, query in prepared.checked.items() if view in query.reads]
+        served = [index[q] for q, query in application.checked.items() if view in query.reads]
         if name not in index or not served:
             continue
         highest = min(state.query_class[q] for q in served)
@@ -76,8 +75,8 @@ class Views:
     def _add(self, view: ViewSpec) -> None:
         name = box_name(view.name)
         checked = self.check(name, view.sql, view.place)
-        check_view_time(view, checked.windowing)
-        if checked.windowing is None:
+        check_view_time(view, checked.windows)
+        if checked.windows is None:
             self._plain[view.name] = checked.sql or ""
         self.checked[name] = checked
         self.streams[view.name] = StreamSpec(name=view.name, format=FORMAT, time=view.time)
@@ -107,10 +106,10 @@ class Views:
                 checked = self._checker.through(name, sql, place, self._plain)
             except ConfigError:
                 raise error from None
-            if checked.windowing is None or not checked.through:
+            if checked.windows is None or not checked.through:
                 raise
-        if checked.windowing is not None:
-            refuse_long(checked.windowing, place, self._max_window_us)
+        if isinstance(checked.form, OverWindows):
+            refuse_long(checked.form.windowing, place, self._max_window_us)
         return checked
 
     def specs(

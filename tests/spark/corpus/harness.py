@@ -21,7 +21,7 @@ from daybreak.model import ConfigError
 from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
-from daybreak.spark.application import Prepared
+from daybreak.spark.application import CheckedApplication
 from daybreak.spark.run import Run
 from daybreak.spark.sql.check import CheckedQuery, Checker
 
@@ -138,7 +138,7 @@ class Corpus:
             )
         return app
 
-    def prepared(self, entries: list[Entry]) -> Prepared:
+    def prepared(self, entries: list[Entry]) -> CheckedApplication:
         """The application with these queries, which have been checked before."""
         app = self.app()
         for entry in entries:
@@ -157,7 +157,7 @@ class Results:
     most_together: int
 
 
-def run_together(prepared: Prepared, folder: Path) -> Results:
+def run_together(prepared: CheckedApplication, folder: Path) -> Results:
     """Composited wherever possible, results kept in memory."""
     policy = make_policy_with("stride", train=45)
     with Run(
@@ -168,7 +168,7 @@ def run_together(prepared: Prepared, folder: Path) -> Results:
     return Results(rows, run.failures, _most_together(folder))
 
 
-def run_alone(prepared: Prepared, folder: Path) -> Results:
+def run_alone(prepared: CheckedApplication, folder: Path) -> Results:
     """Every query by itself, results in Parquet files."""
     policy = make_policy_with("stride", train=45)
     folders = {name: folder / str(number) for number, name in enumerate(prepared.specs)}

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.corpus.entries import ENTRIES, Entry
 from tests.spark.corpus.harness import Corpus, Results, bag, run_alone, run_together, types
 
-from daybreak.spark.application import Prepared
+from daybreak.spark.application import CheckedApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,13 +30,15 @@ def batches(corpus: Corpus) -> dict[str, pa.Table | str]:
 
 
 @pytest.fixture(scope="module")
-def prepared(corpus: Corpus) -> Prepared:
+def prepared(corpus: Corpus) -> CheckedApplication:
     return corpus.prepared([entry for entry in MUST_RUN if corpus.refusal(entry) is None])
 
 
 @pytest.fixture(scope="module", params=[run_together, run_alone])
 def results(
-    request: pytest.FixtureRequest, prepared: Prepared, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    prepared: CheckedApplication,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Results:
     found = request.param(prepared, tmp_path_factory.mktemp("run"))
     assert isinstance(found, Results)
@@ -66,7 +68,7 @@ def test_many_texts_run_as_one_job_or_none_does(
 
 @pytest.mark.parametrize("entry", MUST_RUN, ids=lambda entry: entry.name)
 def test_the_rows_are_those_of_the_batch(
-    prepared: Prepared, batches: dict[str, pa.Table | str], results: Results, entry: Entry
+    prepared: CheckedApplication, batches: dict[str, pa.Table | str], results: Results, entry: Entry
 ) -> None:
     batch = batches[entry.name]
     assert not isinstance(batch, str), f"as a batch: {batch}"

@@ -15,7 +15,7 @@ from daybreak.spark.ingest.kafka_source import Position, positions
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.kafka.options import servers, topics
 from daybreak.spark.kafka.outage import explained, passes
-from daybreak.spark.sinks.sinks import make_sink
+from daybreak.spark.sinks.make import make_sink
 
 SERVERS = "kafka.bootstrap.servers"
 #: As Spark words it when the broker stays away.

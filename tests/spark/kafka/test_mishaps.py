@@ -178,7 +178,7 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
         assert sent()[0] == "retrying", "an outage parks no query"
         until(lambda: failed(tmp_path) > limits.retries + 1, "Spark's source fails, too")
         run.healthy()
-        run.kafka.poll()
+        run.parts.inflow.kafka.poll()
         shown = run.snapshot()
         assert [(o.read > 0, o.end, o.lag) for o in shown.offsets] == [(True, None, None)] * 2
         error = next(s.error for s in shown.streams if s.name == "readings")
@@ -188,8 +188,8 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
         write(spark, servers, "away-in", [json.dumps({"id": n}) for n in range(10, 20)])
         until(lambda: answered(tmp_path) == 20, "the rows after the outage")
         until(lambda: sent() == ("running", 0), "its sink takes rows again")
-        run.kafka.poll()
-        assert not run.kafka.troubles
+        run.parts.inflow.kafka.poll()
+        assert not run.parts.inflow.kafka.troubles
     found = pq.read_table(tmp_path / "out", partitioning=None)["id"].to_pylist()
     assert sorted(found) == list(range(20))
     records = {r.identity: r.value["id"] for r in read(spark, servers, "away-out")}

@@ -96,9 +96,9 @@ def test_rows_of_a_topic_reach_topics_and_files(
     with app.run(run_dir=tmp_path / "run") as run:
         run.drain(timeout_s=120)
         run.register("late", "SELECT id FROM readings", cls="low", sink=late, force=True)
-        segments = run.store.segments("readings")
-        dead = run.dead.count("readings")
-        run.kafka.poll()
+        segments = run.parts.store.segments("readings")
+        dead = run.parts.inflow.dead_letters.count("readings")
+        run.parts.inflow.kafka.poll()
         snapshot = run.snapshot()
     assert dead == len(broken), "what does not fit the schema is kept aside"
     assert max(segment.rows for segment in segments) <= 200, "rows per trigger are bounded"

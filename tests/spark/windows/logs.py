@@ -115,9 +115,9 @@ def feed(run: Run, segments: list[tuple[str, int, list[Row]]]) -> list[Segment]:
     found = []
     for stream, k, rows in segments:
         arrival_ns = time.time_ns()
-        made = run.store.append(stream, "by-hand", k, [0, 0], table(rows), arrival_ns)
+        made = run.parts.store.append(stream, "by-hand", k, [0, 0], table(rows), arrival_ns)
         assert made is not None
-        run._on_segment(made)
+        run.parts.arrivals.on_segment(made)
         found.append(made)
     return found
 

@@ -12,7 +12,6 @@ import pytest
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
-from daybreak.spark.retention import unread_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,15 +43,15 @@ def test_a_query_over_windows_that_may_skip_loses_whole_windows(
         run.pause("counted")
         run.drain()
         deadline = time.monotonic() + 60
-        while unread_bytes(run) > LIMITS.log_max_bytes:
+        while run.parts.retention.unread_bytes() > LIMITS.log_max_bytes:
             assert time.monotonic() < deadline, "the log stays full"
             run.wait(0.05)
         run.resume("counted")
         run.drain(flush=True)
         everything, windows = run.rows("all"), run.rows("counted")
-        assert not [e for e in run.log.lost() if e["query"] == "counted"]
-        lost = run.log.lost_windows()
-        told = run.log.losses()
+        assert not [e for e in run.parts.log.lost() if e["query"] == "counted"]
+        lost = run.parts.log.lost_windows()
+        told = run.parts.log.losses()
     assert everything is not None
     assert everything.num_rows == ROWS, "the alarms are not held up"
     assert {e["query"] for e in lost} == {"counted"}
@@ -90,6 +89,6 @@ def test_open_windows_that_exceed_the_log_do_not_stop_the_sources(
     with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(log_max_bytes=5_000)) as run:
         run.drain(timeout_s=60, flush=True)
         windows = run.rows("counted")
-        assert run.log.losses() == {}
+        assert run.parts.log.losses() == {}
     assert windows is not None
     assert sum(windows["n"].to_pylist()) == ROWS

@@ -50,7 +50,12 @@ def test_windows_panes_and_views_that_were_left_out_miss_nothing(
             for name in names:
                 found[name] += bag(run.rows(name))
             if "over" not in names:
-                assert run.undeclared.until.keys() == {"over", "panes", "tumbling", "view large"}
+                assert run.parts.status.undeclared.until.keys() == {
+                    "over",
+                    "panes",
+                    "tumbling",
+                    "view large",
+                }
         assert not run.failures
 
     rows = [row for made in log.streams["a"] for row in made]

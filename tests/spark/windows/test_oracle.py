@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.both_ways import BothWays
 from tests.spark.windows.logs import (
     Log,
     S,
@@ -22,6 +23,7 @@ from tests.spark.windows.logs import (
 
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.spark.jobs.prepared.plans import SWITCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +94,7 @@ def compare(
         feed(run, log.segments())
         run.drain(flush=True)
     assert not run.failures
+    assert not run.parts.plans.reasons, "every train has a prepared plan"
     for name in queries:
         assert bag(run.rows(name)) == expected(spark, log, name), name
 
@@ -113,12 +116,15 @@ def expected(spark: SparkSession, log: Log, name: str) -> Counter[str]:
     [*enumerate(name for name, policy in all_policies().items() if policy.on_spark)],
 )
 def test_every_policy_emits_each_closed_window_once(
-    spark: SparkSession, tmp_path: Path, seed: int, policy: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, policy: str
 ) -> None:
-    """With random cuts, disorder, late rows and trains."""
+    """With random cuts, disorder, late rows and trains; with prepared plans and without."""
+    both = BothWays(spark, monkeypatch)
     chosen = make_policy_with(policy, train=Random(seed).choice([0, 7, 50]))
     queries = ["tumbling", "sliding", "rows", ["band", "join"][seed % 2]]
     compare(spark, tmp_path / "run", Log.random(seed), chosen, queries)
+    assert both.trains
+    assert not both.different
 
 
 @pytest.mark.parametrize(("panes", "few_rows"), [(True, None), (False, None), (True, 0)])
@@ -129,9 +135,13 @@ def test_every_kind_of_window_query_gives_the_rows_of_the_batch(
     panes: bool,
     few_rows: int | None,
 ) -> None:
-    """Overlapping windows from panes, and from rows; and with all rows by way of files."""
+    """Overlapping windows from panes, and from rows; and as jobs on rows by way of files."""
+    both = BothWays(spark, monkeypatch)
     if few_rows is not None:
+        monkeypatch.setenv(SWITCH, "1")
         monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
     queries = [*WINDOWS, *BANDS, "sliding"] if panes else ["sliding"]
     policy = make_policy_with("stride")
     compare(spark, tmp_path / "run", Log.random(100 + panes), policy, queries, panes=panes)
+    assert (both.trains > 0) == (few_rows is None)
+    assert not both.different

@@ -87,9 +87,9 @@ def as_table(rows: list[Row], ddl: str) -> pa.Table:
 
 
 def append(run: Run, k: int, table: pa.Table) -> None:
-    segment = run.store.append("a", "by-hand", k, [0, 0], table, time.time_ns())
+    segment = run.parts.store.append("a", "by-hand", k, [0, 0], table, time.time_ns())
     assert segment is not None
-    run._on_segment(segment)
+    run.parts.arrivals.on_segment(segment)
 
 
 def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
@@ -104,7 +104,7 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             append(run, k, as_table(rows[k * 20 : k * 20 + 20], "narrow"))
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain()
-        assert run.log.partials("paned"), "open windows have partials of the old schema"
+        assert run.parts.log.partials("paned"), "open windows have partials of the old schema"
     for name in CHANGING:
         found[name] = bag(run.rows(name))
     assert not found["rows"]
@@ -120,7 +120,7 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain(flush=True)
         assert not run.failures
-        waiting = [run.driver.waiting(box)[0] for box in range(len(CHANGING))]
+        waiting = [run.parts.driver.waiting(box)[0] for box in range(len(CHANGING))]
         assert waiting == [0] * len(CHANGING)
     session = spark.newSession()
     data: Any = as_table(rows, "wide")
@@ -143,25 +143,25 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.pause("q")
         feed(run, segments)
-        run.driver.ask().result()  # the query is paused: nobody else takes what waits for it
-        query, inbox = run.driver.queries[0], run.driver.engine.queries.inboxes[0]
-        slow, retry = run._runner("slow"), run._runner("retry")
+        run.parts.driver.ask().result()  # the query is paused: nobody else takes what waits for it
+        query, inbox = run.parts.catalog.runnables[0], run.parts.driver.engine.queries.inboxes[0]
+        slow, retry = run.parts.runners.named("slow"), run.parts.runners.named("retry")
         first, second = inbox.take(1), inbox.take(1)
 
         given_up = Ticket()
         assert given_up.give_up()
         with pytest.raises(JobTimeout):
             slow.run([query], first, may_commit=given_up.commit)
-        assert run.log.partials("q") == []
-        assert run.log.places("q")["a"].seq == 0
+        assert run.parts.log.partials("q") == []
+        assert run.parts.log.places("q")["a"].seq == 0
 
         def overtaken() -> None:
             retry.run([query], first)
 
         with pytest.raises(EngineBug, match="would add partials of segments 0 to"):
             slow.run([query], first, may_commit=overtaken)
-        assert len(run.log.partials("q")) == 1
-        assert run.log.progress()["q"].closed_us == first[-1].closes_us
+        assert len(run.parts.log.partials("q")) == 1
+        assert run.parts.log.progress()["q"].closed_us == first[-1].closes_us
         inbox.put_back(second)
         slow.close()
         retry.close()
@@ -186,9 +186,9 @@ def test_a_query_that_is_registered_again_does_not_use_its_old_partials(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, segments[:-2])
         run.drain()
-        assert run.log.partials("q")
+        assert run.parts.log.partials("q")
         run.drop("q")
-        assert run.log.partials("q") == []
+        assert run.parts.log.partials("q") == []
         run.register("q", SLIDING, start="earliest", force=True)
         feed(run, segments[-2:])
         run.drain(flush=True)

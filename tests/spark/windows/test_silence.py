@@ -10,7 +10,7 @@ import pytest
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.ingest.event_clocks import TimeKeeper
+from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
@@ -30,11 +30,11 @@ def store(tmp_path: Path) -> Iterator[SegmentStore]:
         log.close()
 
 
-def keeper(store: SegmentStore, monotonic_ns: int = BOOTED_NS) -> TimeKeeper:
+def keeper(store: SegmentStore, monotonic_ns: int = BOOTED_NS) -> EventClocks:
     spec = StreamSpec(
         name="a", format="json", time="at", watermark="1 second", idle_timeout="30 seconds"
     )
-    return TimeKeeper(store, {"a": spec}, {}, monotonic_ns)
+    return EventClocks(store, {"a": spec}, {}, monotonic_ns)
 
 
 def arrive(store: SegmentStore, batch: int, at_s: int) -> None:
@@ -43,7 +43,7 @@ def arrive(store: SegmentStore, batch: int, at_s: int) -> None:
     assert made is not None
 
 
-def look(time: TimeKeeper, wall_s: float, monotonic_s: float, **how: bool) -> list[Tick]:
+def look(time: EventClocks, wall_s: float, monotonic_s: float, **how: bool) -> list[Tick]:
     """At so many seconds after both clocks' beginnings."""
     wall_ns, monotonic_ns = (round(s * S_NS) for s in (wall_s, monotonic_s))
     return list(time.silences(WALL_NS + wall_ns, BOOTED_NS + monotonic_ns, **how))

@@ -54,6 +54,8 @@ CAUTION_S = 60.0
 #: A query that the session has not announced after so long belongs to another one: the whole
 #: application may hear of a start before the session does.
 ANNOUNCED_S = 1.0
+#: The record of response times is kept for so long: there is no run directory to move it to.
+RECORD_S = 6 * 3600.0
 
 
 class GovernedDriver:
@@ -89,6 +91,7 @@ class GovernedDriver:
         )
         self._wake_ns = 0
         self._tick_s = 0.0
+        self._recorded_s = time.monotonic()
         self._stopping = threading.Event()
         #: Why the loop has ended, if nobody stopped it.
         self.failure: BaseException | None = None
@@ -167,8 +170,11 @@ class GovernedDriver:
         if not due:
             return
         self._tick_s = now_s + TICK_S
-        if self.roster.accounts is not None:
-            self.roster.accounts.tick(time.time_ns())
+        if (accounts := self.roster.accounts) is not None:
+            accounts.tick(time.time_ns())
+            if now_s - self._recorded_s > RECORD_S:
+                self._recorded_s = now_s
+                accounts.monitor.take()
         self._grant_blindly(now_s)
         for run, (name, at_s) in list(self._seen.items()):
             if now_s - at_s > ANNOUNCED_S:

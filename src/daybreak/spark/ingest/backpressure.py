@@ -8,11 +8,11 @@ _POLL_S = 0.05
 
 
 class Stopped(Exception):
-    """A source was stopped while it waited for room."""
+    """A source was stopped while it waited for room in the log."""
 
 
-class Room:
-    """Whether sources may go on. Set by the loop's thread, waited for by the sources'."""
+class Backpressure:
+    """Whether sources have to wait. Set by the loop's thread, waited for by the sources'."""
 
     def __init__(self) -> None:
         self.full = False
@@ -20,7 +20,7 @@ class Room:
         self.unread_bytes = 0
 
     def wait(self, stopping: threading.Event) -> None:
-        """Returns when there is room; raises ``Stopped`` if the source is told to stop.
+        """Returns when there is room; raises ``Stopped`` if the source is to stop.
 
         Polls: a StreamingQuery's stop() does not return while its batch waits.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
@@ -18,27 +17,24 @@ from daybreak.spark.sinks.views import FORMAT as VIEW
 STEP_US = 1_000_000
 
 
-class Checked(Protocol):
-    @property
-    def windowing(self) -> Windowing | None: ...
-
-
-class TimeKeeper:
+class EventClocks:
     """Makes the store keep time, and moves it where no row does."""
 
     def __init__(
         self,
         store: SegmentStore,
         streams: Mapping[str, StreamSpec],
-        queries: Mapping[str, Checked],
+        windows: Mapping[str, Windowing],
         monotonic_ns: int,
     ) -> None:
-        """``monotonic_ns``: silence counts from here at the earliest, not over a time when no
+        """``windows``: those of each query that has some.
+
+        ``monotonic_ns``: silence counts from here at the earliest, not over a time when no
         source ran."""
         self._store = store
         #: Newest segment of each stream with an idle_timeout, and since when it is the newest.
         self._heard: dict[str, tuple[int, int]] = {}
-        self._windows = {n: q.windowing for n, q in queries.items() if q.windowing is not None}
+        self._windows = dict(windows)
         self._idle_us: dict[str, int] = {}
         self._retain_ns: dict[str, int] = {}
         for name, spec in streams.items():
@@ -58,10 +54,9 @@ class TimeKeeper:
         #: Streams in the order in which they end: a view after all that it reads.
         self.stages = [[n for n in timed if n not in views], *([n] for n in views)]
 
-    def adopt(self, name: str, query: Checked) -> None:
-        """One more query."""
-        if query.windowing is not None:
-            self._windows[name] = query.windowing
+    def adopt(self, name: str, windows: Windowing) -> None:
+        """One more query over windows."""
+        self._windows[name] = windows
 
     def open_late(self, folder: Path, cursors: Mapping[tuple[str, str], Cursor]) -> LateRows:
         return LateRows(folder, self._store, self._windows, cursors)

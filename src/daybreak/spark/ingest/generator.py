@@ -21,7 +21,7 @@ from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.ingest.backpressure import Room, Stopped
+from daybreak.spark.ingest.backpressure import Backpressure, Stopped
 from daybreak.spark.log.segments import OnSegment, SegmentStore
 
 FORMAT = "generator"
@@ -74,7 +74,7 @@ class GeneratorSource:
         spec: StreamSpec,
         store: SegmentStore,
         on_segment: OnSegment,
-        room: Room | None = None,
+        backpressure: Backpressure | None = None,
         tick_s: float = 0.1,
     ) -> None:
         self.name = spec.name
@@ -82,7 +82,7 @@ class GeneratorSource:
         self._arrivals = spec.arrivals or Arrivals(rate_per_s=100.0)
         self._store = store
         self._on_segment = on_segment
-        self._room = room or Room()
+        self._backpressure = backpressure or Backpressure()
         self._tick_s = tick_s
         self._stop = threading.Event()
         self._thread = threading.Thread(
@@ -124,7 +124,7 @@ class GeneratorSource:
             due = first + rows_due(self._arrivals, time.monotonic() - began)
             due = due if self._limit is None else min(due, self._limit)
             if due > made:
-                self._room.wait(self._stop)
+                self._backpressure.wait(self._stop)
                 self._append(batch, made, due)
                 batch, made = batch + 1, due
             if self._limit is not None and made >= self._limit:

@@ -44,11 +44,10 @@ class LateRows:
                     if segment.seq >= cursors[name, stream].seq:
                         self._look(name, windowing, segment)
 
-    def adopt(self, name: str, windowing: Windowing | None) -> None:
-        """One more query, from the next segment on."""
-        if windowing is not None:
-            self.counts[name] = rows_kept(self.folder / file_name(name))
-            self._queries = {**self._queries, name: windowing}
+    def adopt(self, name: str, windowing: Windowing) -> None:
+        """One more query over windows, from the next segment on."""
+        self.counts[name] = rows_kept(self.folder / file_name(name))
+        self._queries = {**self._queries, name: windowing}
 
     def look(self, segment: Segment) -> None:
         """A new segment is listed."""

@@ -7,15 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Say, silent
+from daybreak.spark.ingest.kafka_source import Position
 from daybreak.spark.kafka.outage import passes
-
-if TYPE_CHECKING:
-    from daybreak.spark.ingest.kafka_source import Position
 
 #: A source that has run so long since it was started is well again.
 WELL_S = 60.0

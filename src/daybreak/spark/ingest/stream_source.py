@@ -25,7 +25,7 @@ from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.ingest.backpressure import Room
+from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import (
     MALFORMED,
     DeadLetters,
@@ -55,14 +55,14 @@ class StreamSource:
         store: SegmentStore,
         on_segment: OnSegment,
         dead: DeadLetters,
-        room: Room,
+        backpressure: Backpressure,
     ) -> None:
         self.name = spec.name
         self._spec = spec
         self._store = store
         self._on_segment = on_segment
         self._dead = dead
-        self._room = room
+        self._backpressure = backpressure
         self._stopping = threading.Event()
         self._checkpoint = rundir.checkpoint(spec.name)
         self._frame = read_stream(spark, spec, folder)
@@ -108,7 +108,7 @@ class StreamSource:
                 self._query.processAllAvailable()
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        self._room.wait(self._stopping)
+        self._backpressure.wait(self._stopping)
         table, malformed = parted(frame.toArrow())
         self._dead.keep(self.name, batch_id, malformed, time.time_ns())
         offsets = self._offsets(batch_id)

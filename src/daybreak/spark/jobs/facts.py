@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from daybreak.engine.costs import Kind
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
-from daybreak.spark.event_time import Grid
+from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
 
 
-def facts_of(runnable: Runnable, spec: QuerySpec) -> QueryFacts:
-    checked = runnable.checked
+def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
+    """``prepared``: whether small trains run without Spark jobs, where their plan allows it."""
+    checked, form = runnable.checked, runnable.checked.form
     return QueryFacts(
         name=runnable.name,
         reads=tuple(checked.reads),
-        kind=checked.job_kind,
-        kin=checked.kin,
-        slide_ns=_slide_ns(checked),
+        kind=_kind(runnable.checked, prepared),
+        kin=form.kin,
+        slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
-        spared=checked.windowing is not None or isinstance(runnable.sink, ViewSink),
+        spared=isinstance(form, OverWindows) or isinstance(runnable.sink, ViewSink),
         on_full=spec.on_full,
     )
 
 
-def _slide_ns(checked: CheckedQuery) -> int:
+def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
+    kind, is_sql = checked.form.job_kind, checked.parsed is not None
+    return "prepared" if prepared and is_sql and kind != "filter" else kind
+
+
+def _slide_ns(form: Form) -> int:
     """How far apart its windows close; a band around each row closes with the rows."""
-    windowing = checked.windowing
-    if windowing is None or not isinstance(windowing.over, Grid):
-        return 0
-    return 1000 * (windowing.pane_us or windowing.over.slide_us)
+    match form:
+        case PanedAggregate(panes=panes):
+            return 1000 * panes.width_us
+        case OverWindows(Windowing(over=Grid(slide_us=slide_us))):
+            return 1000 * slide_us
+    return 0

@@ -58,7 +58,7 @@ def compute(
     moves: list[list[Move]] = []
     for query, made in zip(queries, _made(queries, start, end, store, jobs), strict=True):
         rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
-        found.append(_with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
+        found.append(with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
         added = tuple(kept(made, PANE, needed_us))
         moves.append(
             [
@@ -85,7 +85,7 @@ def _made(
     assert windowing is not None
     schemas = [kept_schema(_panes(query)) for query in queries]
     fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
-    parts = [_paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
+    parts = [paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
     rows = pa.concat_tables(parts) if parts else pa.table({})
     if not rows.num_rows:
         return [schema.empty_table() for schema in schemas]
@@ -109,7 +109,7 @@ def way_of(panes: Panes | None) -> str:
     return f"{panes.width_us} us by {keys}: {', '.join(panes.functions)}"
 
 
-def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
+def paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
     """The rows with the end of their pane, and the watermark that some windows of theirs missed."""
     grid, width = panes.grid, panes.width_us
     before = NEVER if before_us is None else before_us
@@ -125,7 +125,7 @@ def _paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int |
     return rows if wanted.all() else rows.filter(pa.array(wanted))
 
 
-def _with_windows(
+def with_windows(
     partials: pa.Table, grid: Grid, width: int, closed_us: int, bound_us: int
 ) -> pa.Table:
     """Each partial once for every window it belongs to that ends in (closed, bound]."""

@@ -24,12 +24,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from daybreak.engine.events import Failure, Ran
+from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import failure_of
-from daybreak.spark.jobs.direct import MOST_ROWS, Direct, Projection
 from daybreak.spark.jobs.panes import compute as compute_panes
+from daybreak.spark.jobs.prepared.planner import Recipe
+from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
+from daybreak.spark.jobs.prepared.recipes import (
+    ROWS,
+    of_composite,
+    of_fill,
+    of_merge,
+    of_query,
+    of_together,
+)
 from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
@@ -38,15 +47,15 @@ from daybreak.spark.log.rows import CursorMove, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
-from daybreak.spark.sinks.file_sync import Settler
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Composite, plain_schema, quoted
 from daybreak.spark.sql.functions import Function
 from daybreak.spark.sql.windows.aggregate import Aggregate
-from daybreak.spark.sql.windows.pane_plans import Fill, Merge
+from daybreak.spark.sql.windows.pane_plans import Fill, Merge, merged_rows, merged_schema
 from daybreak.spark.sql.windows.together import Together
 
 #: Of the sessions that jobs run in.
@@ -86,14 +95,6 @@ class Apart(Exception):
     """Queries that were to run together cannot; the one that was asked runs alone then."""
 
 
-@dataclass
-class _Compiled:
-    """A composite, and how to evaluate it without a job where that is possible."""
-
-    composite: Composite
-    projection: Projection | None
-
-
 class JobRunner:
     """Runs jobs of one worker thread, in a session of its own.
 
@@ -107,10 +108,14 @@ class JobRunner:
         store: SegmentStore,
         log: CommitLog,
         partials: Partials,
-        settler: Settler,
+        syncer: FileSyncer,
         scratch: Path,
+        prepared: PlanRunner | None = None,
     ) -> None:
-        """``scratch``: a folder of its own that executors can read too."""
+        """``scratch``: a folder of its own that executors can read too.
+
+        ``prepared``: runs small trains without a Spark job; left out: every job is ordinary.
+        """
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         for key, value in SETTINGS.items():
@@ -119,10 +124,12 @@ class JobRunner:
         self._store = store
         self._log = log
         self._partials = partials
-        self._settler = settler
+        self._syncer = syncer
         self._scratch = scratch
         self._catalyst = Catalyst(self._session)
-        self._direct = Direct(self._session, schemas)
+        self._prepared = prepared
+        #: How the plans of the present job ran.
+        self._ways: set[Way] = set()
         #: What queries run together are compiled to, by kind of plan and queries.
         self._compiled: dict[tuple[object, ...], Any] = {}
 
@@ -139,9 +146,10 @@ class JobRunner:
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
         began_ns, started = time.time_ns(), time.perf_counter_ns()
+        self._ways.clear()
         since: Since = None
         if queries[0].checked.windowing is not None:
-            results, moves = self._compute_windows(queries, taken)
+            results, moves = self._compute_windows(queries, taken, cell)
         else:
             tables = self._read(queries[0], taken)
             read = self._store.passed(taken)
@@ -167,6 +175,7 @@ class JobRunner:
             began_ns=began_ns,
             undelivered=undelivered,
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
+            way=next((way for way in WAYS if way in self._ways), None),
         )
 
     def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
@@ -176,13 +185,21 @@ class JobRunner:
             if mine:
                 tables[stream] = self._store.read(mine)
             else:
-                frame = self._session.createDataFrame([], self._schemas[stream])
+                empty = to_arrow_schema(self._schemas[stream], timezone="UTC").empty_table()
                 stamp = pa.field(ARRIVAL, pa.int64(), nullable=False)
-                tables[stream] = frame.toArrow().append_column(stamp, pa.array([], pa.int64()))
+                tables[stream] = empty.append_column(stamp, pa.array([], pa.int64()))
         return tables
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """One query by itself; rows in memory, and in a file if it fails on those.
+        """One query by itself."""
+        if query.function is None:
+            found = self._run_prepared(of_query(query.checked, self._schemas), tables)
+            if found is not None:
+                return found.table.cast(query.schema)
+        return self._ordinary(query, tables)
+
+    def _ordinary(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """One query as a Spark job; rows in memory, and in a file if it fails on those.
 
         Over rows in memory Spark's optimizer computes expressions by itself, and may compute one
         that a condition guards. The regular job over a file is authoritative.
@@ -213,6 +230,17 @@ class JobRunner:
         return result.toArrow().cast(query.schema)
 
     def _compute_windows(
+        self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
+    ) -> tuple[list[pa.Table], list[list[Move]]]:
+        """Of the queries in the order of their cell: another order would be another plan."""
+        place = {query.name: at for at, query in enumerate(cell)}
+        order = sorted(range(len(queries)), key=lambda at: place.get(queries[at].name, at))
+        results, moves = self._compute_ordered([queries[at] for at in order], taken)
+        back = {at: number for number, at in enumerate(order)}
+        each = range(len(queries))
+        return [results[back[at]] for at in each], [moves[back[at]] for at in each]
+
+    def _compute_ordered(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting]
     ) -> tuple[list[pa.Table], list[list[Move]]]:
         first = queries[0]
@@ -226,17 +254,25 @@ class JobRunner:
         def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
             if len(queries) == 1:
                 return [self._compute(first, tables)]
+            [(stream, rows)] = tables.items()
+            schemas = [query.schema for query in queries]
+            found = self._run_prepared(of_together(_checked(queries), self._schemas), {ROWS: rows})
+            if found is not None:
+                return list(found.made.cut(found.table, schemas))
             together: Together = self._known(
                 Together, queries, lambda: Together(self._catalyst, _aggregates(queries))
             )
-            rows = tables[together.stream]
-            result = self._run_plan(together.over, rows, self._schemas[together.stream])
-            return list(together.cut(result, [query.schema for query in queries]))
+            result = self._run_plan(together.over, rows, self._schemas[stream])
+            return list(together.cut(result, schemas))
 
         return compute(queries, taken, self._store, places, run)
 
     def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
         """Partials of rows; see ``panes.PaneJobs``."""
+        found = self._run_prepared(of_fill(_checked(queries)), {ROWS: rows})
+        if found is not None:
+            partials: list[pa.Table] = found.made.cut(found.table)
+            return partials
         fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, _aggregates(queries)))
         panes = queries[0].checked.panes
         assert panes is not None
@@ -245,9 +281,20 @@ class JobRunner:
     def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
         """Windows of partials; see ``panes.PaneJobs``."""
         panes = [q.checked.panes for q in queries if q.checked.panes is not None]
+        rows, schemas = merged_rows(panes, partials), [query.schema for query in queries]
+        found = self._run_prepared(of_merge(_checked(queries)), {ROWS: rows})
+        if found is not None:
+            return list(found.made.cut(found.table, schemas))
         merge: Merge = self._known(Merge, queries, lambda: Merge(self._catalyst, panes))
-        result = self._run_plan(merge.over, merge.rows(partials), merge.schema)
-        return list(merge.cut(result, [query.schema for query in queries]))
+        result = self._run_plan(merge.over, rows, merged_schema(panes))
+        return list(merge.cut(result, schemas))
+
+    def _run_prepared(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed | None:
+        """The result without a Spark job; None where it takes one."""
+        found = None if self._prepared is None else self._prepared.run(recipe, tables)
+        if found is not None:
+            self._ways.add("prepared")
+        return found
 
     def _run_plan(
         self, over: Callable[[Plan], Plan], rows: pa.Table, schema: StructType
@@ -286,17 +333,21 @@ class JobRunner:
         tables: Mapping[str, pa.Table],
         stamps: Mapping[str, NDArray[np.int64]],
     ) -> tuple[list[pa.Table], Since]:
-        compiled = self.compile(cell)
         [(stream, table)] = tables.items()
-        composite, result = compiled.composite, self._project(compiled, table)
+        found = self._run_prepared(of_composite(_checked(cell), self._schemas), tables)
+        if found is not None:
+            composite: Composite = found.made
+            result = composite.complete(found.table, table)
+        elif len(queries) == 1:
+            alone = self._ordinary if len(cell) == 1 else self._compute
+            return [alone(queries[0], tables)], None
+        else:
+            composite = self._composite(cell)
+            result = self._run_composite(composite, table)
         # One row for each, in their order; but what executors read from a file may lose it, and a
         # join gives others.
         one_each = composite.source.parsed is None
-        in_order = result is not None or (one_each and table.num_rows <= FEW_ROWS)
-        if result is None:
-            if len(queries) == 1:
-                return [self._compute(queries[0], tables)], None
-            result = self._run_composite(composite, table)
+        in_order = one_each and (found is not None or table.num_rows <= FEW_ROWS)
         of = {query.name: at for at, query in enumerate(cell)}
         places = {of[q.name]: q.schema for q in queries}
         since = composite.cutter.earliest(result, stamps[stream], places) if in_order else None
@@ -314,31 +365,15 @@ class JobRunner:
             raise Apart("a static table has other columns than when the queries were checked")
         return self._catalyst.frame(composite.over(plan), self._session).toArrow()
 
-    def compile(self, cell: Sequence[Runnable]) -> _Compiled:
+    def _composite(self, cell: Sequence[Runnable]) -> Composite:
         """The composite of a cell, made once."""
-
-        def make() -> _Compiled:
-            parts = [q.checked.parts for q in cell if q.checked.parts is not None]
-            composite = Composite(parts, self._catalyst)
-            if composite.source.parsed is not None:
-                return _Compiled(composite, None)
-            return _Compiled(composite, self._direct.compile(composite.beside, composite.stream))
-
-        compiled: _Compiled = self._known(Composite, cell, make)
-        return compiled
-
-    def _project(self, compiled: _Compiled, table: pa.Table) -> pa.Table | None:
-        """The result for a few rows, without a job; None where it takes one."""
-        if compiled.projection is None or not 0 < table.num_rows <= MOST_ROWS:
-            return None
-        result = self._direct.apply(compiled.projection, table)
-        if result is None:
-            compiled.projection = None  # the regular job is authoritative
-            return None
-        return compiled.composite.complete(result, table)
+        parts = [q.checked.parts for q in cell if q.checked.parts is not None]
+        made: Composite = self._known(Composite, cell, lambda: Composite(parts, self._catalyst))
+        return made
 
     def close(self) -> None:
-        self._direct.close()
+        if self._prepared is not None:
+            self._prepared.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _commit(
@@ -366,7 +401,7 @@ class JobRunner:
         for file in files:
             try:
                 bring(sinks[file.query], file)
-                self._settler.add(file)
+                self._syncer.add(file)
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
@@ -391,6 +426,7 @@ class JobRunner:
         Where they are to be gathered by some key, which it leaves to a job, few rows are one
         partition: nothing has to be exchanged then.
         """
+        self._ways.add("ordinary" if table.num_rows <= few_rows else "executors")
         if table.num_rows <= few_rows:
             # Of several batches Spark reads those before the first empty one, and says nothing.
             data: Any = table.combine_chunks() if table.num_columns else []
@@ -400,6 +436,10 @@ class JobRunner:
         path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)
         return self._session.read.schema(schema).parquet(str(path))
+
+
+def _checked(queries: Sequence[Runnable]) -> list[CheckedQuery]:
+    return [query.checked for query in queries]
 
 
 def _aggregates(queries: Sequence[Runnable]) -> list[Aggregate]:

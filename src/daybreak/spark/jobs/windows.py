@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,7 @@ from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
-
-if TYPE_CHECKING:
-    from daybreak.spark.sql.windows.pane_plans import Panes
+from daybreak.spark.sql.windows.pane_plans import Panes
 
 Tables = dict[str, pa.Table]
 #: The first row of each stream that a query over windows still needs.

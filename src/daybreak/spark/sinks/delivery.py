@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import sync_files
 from daybreak.spark.log.rows import CommittedFile
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.sink import Sink
 
 #: Why rows are lost, as it is recorded.
 MISSING = "missing"
@@ -82,7 +82,7 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
             outcome.refused.setdefault(file.query, error)
         if file.query in outcome.refused:
             waiting.add(file.path)
-    settle(log, sinks, outcome.delivered + outcome.taken)
+    sync_delivered(log, sinks, outcome.delivered + outcome.taken)
     if outcome.missing:
         log.lose(MISSING, outcome.missing)
     listed = waiting | {file.path for file in outcome.orphaned}
@@ -124,7 +124,9 @@ def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:
         raise
 
 
-def settle(log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]) -> None:
+def sync_delivered(
+    log: CommitLog, sinks: Mapping[str, Sink], files: Sequence[CommittedFile]
+) -> None:
     """Makes delivered files durable; then the log may forget what they hold."""
     places = (sinks[file.query].target(file) for file in files)
     sync_files(place for place in places if place is not None)

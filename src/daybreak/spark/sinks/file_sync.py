@@ -19,8 +19,8 @@ from typing import BinaryIO
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import CommittedFile
-from daybreak.spark.sinks.delivery import settle
-from daybreak.spark.sinks.sinks import Sink
+from daybreak.spark.sinks.delivery import sync_delivered
+from daybreak.spark.sinks.sink import Sink
 
 #: The disk, or the user's share of it.
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -30,19 +30,19 @@ GATHER_S = 0.5
 NOTE_S = 0.01
 
 
-class Settler:
-    """One thread that settles what workers have delivered. ``close`` settles the rest."""
+class FileSyncer:
+    """One thread that syncs what workers have delivered. ``close`` syncs the rest."""
 
     def __init__(self, log: CommitLog, sinks: Mapping[str, Sink]) -> None:
         self._log = log
         self._sinks = sinks
         self._files: queue.SimpleQueue[CommittedFile | None] = queue.SimpleQueue()
-        #: What was added and is not settled yet, by number.
+        #: What was added and is not synced yet, by number.
         self._held: set[int] = set()
         #: Why it had to give up: the disk did not take what was written.
         self.failure: Exception | None = None
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="settler", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="daybreak-file-sync", daemon=True)
         self._thread.start()
 
     def add(self, file: CommittedFile) -> None:
@@ -64,16 +64,16 @@ class Settler:
             try:
                 files, more = self._gather()
                 # A disk that is still full at the end does not hold up the end.
-                while not self._settled(files) and not self._closing.wait(GATHER_S):
+                while not self._synced(files) and not self._closing.wait(GATHER_S):
                     pass
             except Exception as error:  # what is not marked is delivered at the next start
                 self.failure = error
                 return
 
-    def _settled(self, files: list[CommittedFile]) -> bool:
+    def _synced(self, files: list[CommittedFile]) -> bool:
         """False if there is no room for the files, or in the log to note it: later, perhaps."""
         try:
-            settle(self._log, self._sinks, files)
+            sync_delivered(self._log, self._sinks, files)
         except sqlite3.OperationalError:
             return False
         except OSError as error:
@@ -115,7 +115,7 @@ class Settler:
 
     def _noted(self, files: list[CommittedFile]) -> list[CommittedFile]:
         if files:
-            with suppress(sqlite3.OperationalError):  # no room: settling them waits for it, too
+            with suppress(sqlite3.OperationalError):  # no room: syncing them waits for it, too
                 self._log.note_moved(file.id for file in files)
         return files
 

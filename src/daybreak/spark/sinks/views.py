@@ -55,10 +55,10 @@ class ViewSink:
     def bind(
         self,
         store: SegmentStore,
-        on_segment: Callable[[Segment], None],
-        on_tick: Callable[[Tick], None],
+        on_segment: Callable[[Segment], None] = lambda _segment: None,
+        on_tick: Callable[[Tick], None] = lambda _tick: None,
     ) -> None:
-        """Call it before the first ``deliver``."""
+        """Call it before the first ``deliver``; with listeners before the first job."""
         self._bound = _Bound(store, on_segment, on_tick)
 
     def stage(self, job: str, table: pa.Table) -> StagedFile | None:

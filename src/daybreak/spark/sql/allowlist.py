@@ -28,12 +28,11 @@ What is not in the list is refused, so a node that a later Spark adds is refused
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.sql.plan_nodes import Node, short_name
 from daybreak.spark.sql.windows.flow import Flows, Misfit, Unsupported
 
 
@@ -44,31 +43,6 @@ class Refused(Exception):
         super().__init__(finding)
         self.finding = finding
         self.remedy = remedy
-
-
-@dataclass(frozen=True)
-class Node:
-    """One operator of an analysed plan, as Spark's ``toJSON`` describes it."""
-
-    kind: str
-    fields: Mapping[str, Any]
-    children: tuple[Node, ...]
-
-    def walk(self) -> Iterator[Node]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-    def expressions(self) -> set[str]:
-        """Class names of the expressions in the node's own fields."""
-        return {_short(name) for name in _classes(list(self.fields.values()))}
-
-    def aggregates(self) -> set[str]:
-        """Class names of the aggregate functions among them."""
-        found = _classes(list(self.fields.values()))
-        known = {_short(name) for name in found if ".expressions.aggregate." in name}
-        # Functions written in Python, and a few of Spark's own, live in other packages.
-        return known | {_short(name) for name in _called(list(self.fields.values()))}
 
 
 @dataclass(frozen=True)
@@ -144,18 +118,6 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
     "ScriptTransformation": ("TRANSFORM ... USING", "use a Python UDF"),
     "UnionLoop": ("WITH RECURSIVE", "compute it once, as a static table"),
 }
-
-
-def parse_plan(text: str) -> Node:
-    """The tree of a plan from ``toJSON``, which lists it in pre-order."""
-    nodes = iter(json.loads(text))
-
-    def build() -> Node:
-        fields = next(nodes)
-        children = tuple(build() for _ in range(fields["num-children"]))
-        return Node(_short(fields["class"]), fields, children)
-
-    return build()
 
 
 def shape_of(
@@ -330,7 +292,7 @@ def _check_functions(node: Node, *, is_static: bool) -> None:
             "compute it once, when the static table is made",
         )
     if node.kind == "Generate":
-        generator = _short(node.fields["generator"][0]["class"])
+        generator = short_name(node.fields["generator"][0]["class"])
         if generator not in _GENERATORS:
             raise Refused(f"has table function {generator}", "use explode, inline or stack")
 
@@ -365,36 +327,7 @@ def _down_to_streams(node: Node, rules: _Rules) -> Iterator[Node]:
 
 def _join_type(node: Node) -> str:
     found = node.fields["joinType"]
-    return _short(found.get("object") or found.get("product-class") or "unknown")
-
-
-def _classes(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("class"), str):
-            yield value["class"]
-        for inner in value.values():
-            yield from _classes(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _classes(inner)
-
-
-def _called(value: Any) -> Iterator[str]:
-    """Classes of the functions of aggregate expressions: in pre-order they come next."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _called(inner)
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            yield from _called(inner)
-            name = inner.get("class") if isinstance(inner, dict) else None
-            if isinstance(name, str) and _short(name) == "AggregateExpression":
-                following = value[at + 1] if at + 1 < len(value) else {}
-                yield str(following.get("class", "unknown"))
-
-
-def _short(name: str) -> str:
-    return name.rstrip("$").rsplit(".", 1)[-1]
+    return short_name(found.get("object") or found.get("product-class") or "unknown")
 
 
 def _spaced(name: str) -> str:

@@ -2,22 +2,17 @@
 
 A query is analysed over empty frames in a clone of the session, so no job starts and nothing is
 registered where the user works. SQL and functions on DataFrames face the same rules. Which
-operators are allowed, and why, is in ``allowlist``; here are the expressions: each must give the
-same value for the same row, whenever and wherever it is computed. Spark knows that of most
-(``deterministic``). Three kinds it folds to a constant when a job is planned, so it calls them
-deterministic, but another job gets another constant: the clock and the session (``CURRENT_LIKE``
-in Spark's words), texts such as 'now' that are cast to a time, and ``aes_encrypt`` with its random
-vector.
+operators are allowed, and why, is in ``allowlist``; which expressions, in ``determinism``.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import (
@@ -27,20 +22,30 @@ from pyspark.errors import (
     PySparkException,
 )
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
+from pyspark.sql.types import StructType
 
-from daybreak.engine.costs import Kind as JobKind
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.allowlist import Node, Refused, Shape, parse_plan, shape_of
-from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
+from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
+from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, nodes
+from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import Parts, quoted, take_apart
+from daybreak.spark.sql.determinism import Determinism, moving
+from daybreak.spark.sql.forms import (
+    Composable,
+    Form,
+    OverRows,
+    OverWindows,
+    PanedAggregate,
+    WindowAggregate,
+)
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
+from daybreak.spark.sql.messages import first_line, position_in
+from daybreak.spark.sql.plan_nodes import parse_plan
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.sql.windows.check import windowing_of
@@ -52,10 +57,6 @@ from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, withou
 #: "window": aggregates, joins and set operations over windows of event time.
 #: "function": a Python function on DataFrames whose rows stand alone.
 Kind = Literal["filter", "stateless", "window", "function"]
-
-_RULES = "org.apache.spark.sql.catalyst.optimizer"
-_SAME_ROW = "the same row would give another result in another job"
-_POSITION = re.compile(r"line (\d+),? pos (\d+)")
 
 
 @dataclass(frozen=True)
@@ -76,31 +77,29 @@ class CheckedQuery:
     through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
     #: For a function: the plan that every call must give.
     repeatable: Repeatable | None = field(default=None, compare=False, repr=False)
-    #: For a filter, or a join with static tables, that can run together with others.
-    parts: Parts | None = None
-    #: For a query over windows.
-    windowing: Windowing | None = None
-    #: For an aggregate over windows that can run together with others.
-    aggregate: Aggregate | None = None
-    #: For one that is computed from partial aggregates.
-    panes: Panes | None = None
+    #: How its rows are computed, and with which others.
+    form: Form = field(default_factory=OverRows)
 
     @property
-    def kin(self) -> str | None:
-        """What queries that can run as one job have in common; None for one that runs alone."""
-        if self.parts is not None:
-            return self.parts.kin
-        if self.aggregate is None:
-            return None
-        return self.aggregate.kin + (" from panes" if self.panes is not None else "")
+    def windows(self) -> Windowing | None:
+        """Its windows; None where each row stands alone."""
+        return self.form.windowing if isinstance(self.form, OverWindows) else None
 
     @property
-    def job_kind(self) -> JobKind:
-        """What its jobs are like: of filters, the rows are evaluated without a Spark job."""
-        if self.windowing is not None:
-            return "window"
-        direct = self.parts is not None and self.parts.source.parsed is None
-        return "filter" if direct else "job"
+    def windowing(self) -> Windowing | None:
+        return self.windows
+
+    @property
+    def parts(self) -> Parts | None:
+        return self.form.parts if isinstance(self.form, Composable) else None
+
+    @property
+    def aggregate(self) -> Aggregate | None:
+        return self.form.aggregate if isinstance(self.form, WindowAggregate) else None
+
+    @property
+    def panes(self) -> Panes | None:
+        return self.form.panes if isinstance(self.form, PanedAggregate) else None
 
 
 class Checker:
@@ -131,9 +130,7 @@ class Checker:
         # newSession() would lose the temporary views and functions; a clone has its own copies.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._catalyst = Catalyst(self._session)
-        self._replace_expressions = self._catalyst.scala_object(f"{_RULES}.ReplaceExpressions")
-        self._special_values = self._catalyst.scala_object(f"{_RULES}.SpecialDatetimeValues")
-        self._current_like = self._catalyst.pattern("CURRENT_LIKE")
+        self._determinism = Determinism(self._catalyst)
         self._frames: dict[str, DataFrame] = {}
         for name, schema in streams.items():
             self._add_frame(name, schema)
@@ -167,21 +164,16 @@ class Checker:
             plan, shape, windowing = self._allowed(frame)
             literal = moving_literal(self._session, text)
             if literal:
-                raise _moving(literal)
+                raise moving(literal)
         reads = tuple(sorted(shape.reads))
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
-            aggregate, panes = self._aggregate(plan, reads, windowing)
-            if panes is not None:
-                windowing = replace(windowing, pane_us=panes.width_us)
-            return CheckedQuery(
-                name, reads, frame.schema, "window", text, parsed,
-                windowing=windowing, aggregate=aggregate, panes=panes,
-            )  # fmt: skip
+            over = self._over_windows(plan, reads, windowing)
+            return CheckedQuery(name, reads, frame.schema, "window", text, parsed, form=over)
         kind: Kind = "filter" if shape.is_filter else "stateless"
         alone = len(reads) > 1 or plan.subqueriesAll().size()
-        parts = None if alone else self._parts(plan, reads[0], parsed)
-        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, parts=parts)
+        form = OverRows() if alone else self._over_rows(plan, reads[0], parsed)
+        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, form=form)
 
     def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
         """Checks a query over the streams below these views, each of which may name earlier ones.
@@ -199,7 +191,10 @@ class Checker:
             analysed = self._catalyst.frame(checked.parsed, self._session)
             used = _views_in(analysed._jdf.queryExecution().analyzed())
             through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
-            return replace(checked, through=through, aggregate=None, panes=None)
+            form = checked.form
+            if isinstance(form, OverWindows):  # what runs with others reads the streams itself
+                form = OverWindows(replace(form.windowing, pane_us=None))
+            return replace(checked, through=through, form=form)
         finally:
             self._streams = kept
             for view in parsed:
@@ -213,8 +208,8 @@ class Checker:
         shape = shape_of(trees[0], trees[1:], self._streams, self._times)
         if not shape.reads:
             raise Refused("reads no stream", suggestion("", self._streams.values()))
-        self._check_expressions([plan, *inner], trees)
-        _check_columns(frame.schema)
+        self._determinism.check([plan, *inner], trees)
+        check_columns(frame.schema)
         return plan, shape, windowing_of(shape, frame.schema.names, self._times)
 
     @contextmanager
@@ -240,16 +235,17 @@ class Checker:
                 raise
             raise Refused(*fault) from None
 
-    def _parts(self, plan: Plan, stream: str, parsed: Plan) -> Parts | None:
-        """The query taken apart, if it is of that kind."""
+    def _over_rows(self, plan: Plan, stream: str, parsed: Plan) -> OverRows:
+        """The query taken apart, if it can run together with others."""
 
         def analyse(read: Plan) -> Plan:
             return self._catalyst.frame(read, self._session)._jdf.queryExecution().analyzed()
 
         try:
-            return take_apart(self._catalyst, plan, stream, parsed, analyse)
+            parts = take_apart(self._catalyst, plan, stream, parsed, analyse)
         except (PySparkException, Py4JError):  # what it reads is no query by itself
-            return None
+            return OverRows()
+        return OverRows() if parts is None else Composable(parts)
 
     def function(
         self, name: str, function: Function, reads: tuple[str, ...], place: str = ""
@@ -296,26 +292,31 @@ class Checker:
                 "let it depend on nothing but its parameters; make frames of static rows outside",
             ) from None
         kind: Kind = "function" if windowing is None else "window"
-        return CheckedQuery(
-            name, reads, frame.schema, kind, repeatable=repeatable, windowing=windowing
-        )
+        form = OverRows() if windowing is None else OverWindows(windowing)
+        return CheckedQuery(name, reads, frame.schema, kind, repeatable=repeatable, form=form)
 
-    def _aggregate(
+    def _over_windows(
         self, plan: Plan, reads: tuple[str, ...], windowing: Windowing
-    ) -> tuple[Aggregate | None, Panes | None]:
+    ) -> OverWindows:
         """The query as an aggregate over windows, and as one of panes, if it is such a one."""
+        alone = OverWindows(windowing)
         # A subquery over a static table is resolved for each job.
         if len(reads) > 1 or plan.subqueriesAll().size():
-            return None, None
-        aggregate = None
+            return alone
         try:
             aggregate = take_aggregate(self._catalyst, plan, reads[0], windowing)
-            if aggregate is None or not self._with_panes:
-                return aggregate, None
+            if aggregate is None:
+                return alone
+            alone = WindowAggregate(windowing, aggregate)
+            if not self._with_panes:
+                return alone
             row = self._frames[reads[0]].schema
-            return aggregate, panes_of(aggregate, self._catalyst, self._session, row)
+            panes = panes_of(aggregate, self._catalyst, self._session, row)
         except (PySparkException, Py4JError):  # not made of parts that stand alone: over rows
-            return aggregate, None
+            return alone
+        if panes is None:
+            return alone
+        return PanedAggregate(replace(windowing, pane_us=panes.width_us), aggregate, panes)
 
     def _anchored(self, place: str, plan: Plan, parsed: Plan, windowing: Windowing) -> Plan:
         """The query to run: a stream that is joined with itself by a band needs two names."""
@@ -345,7 +346,7 @@ class Checker:
         except ParseException as error:
             command = re.match(r"\s*(\w+)", text)
             word = command[1].upper() if command else ""
-            if _position(str(error)) == (1, 1) and word not in ("SELECT", "WITH", "FROM", ""):
+            if position_in(str(error)) == (1, 1) and word not in ("SELECT", "WITH", "FROM", ""):
                 raise Refused(
                     f"does not begin as a query but with {word!r}", "write a SELECT"
                 ) from error
@@ -358,23 +359,9 @@ class Checker:
             )
         return plain
 
-    def _check_expressions(self, plans: list[Plan], trees: list[Node]) -> None:
-        for plan in reversed(plans):  # innermost first: it names the culprit
-            if not plan.deterministic():
-                name = _first(plan, lambda e: not e.deterministic()) or "an expression"
-                raise _moving(name)
-            if plan.containsPattern(self._current_like):
-                name = _first(plan, lambda e: e.containsPattern(self._current_like)) or "the clock"
-                raise _moving(name)
-            replaced = self._replace_expressions.apply(plan)
-            if not replaced.fastEquals(self._special_values.apply(replaced)):
-                raise _moving("a text such as 'now' or 'today' cast to a time")
-        if any("AesEncrypt" in node.expressions() for tree in trees for node in tree.walk()):
-            raise _moving("aes_encrypt()")
-
     def _explained(self, place: str, error: PySparkException) -> ConfigError:
-        message = _one_line(str(error))
-        at = _position(str(error))
+        message = first_line(str(error))
+        at = position_in(str(error))
         where = f"line {at[0]}, column {at[1]}: " if at else ""
         if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
             named = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
@@ -415,38 +402,6 @@ def _empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
     return DataFrame(java.createDataFrame(rows, java.parseDataType(schema.json())), session)
 
 
-def _moving(name: str) -> Refused:
-    return Refused(
-        f"uses {name}, and {_SAME_ROW}",
-        "use columns of the row, such as its event time or a key of its own",
-    )
-
-
-def _check_columns(schema: StructType) -> None:
-    seen: set[str] = set()
-    for name in schema.names:
-        if name.lower() in seen:
-            raise Refused(f"has two columns {name!r}", "name them apart with AS")
-        seen.add(name.lower())
-    if not seen:
-        raise Refused("has no columns", "select at least one")
-    for column in schema.fields:
-        kinds = _kinds(column.dataType)
-        if NullType in kinds:
-            raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
-        if VariantType in kinds:  # Arrow has it as a struct that no reader knows as a variant
-            raise Refused(
-                f"has a column no sink can hold ({column.name!r} is a variant)",
-                "take values out of it with variant_get, or write it with to_json",
-            )
-    try:
-        to_arrow_schema(schema, timezone="UTC")
-    except PySparkException as error:
-        raise Refused(
-            f"has a column no sink can hold ({_one_line(str(error))})", "cast it to a text"
-        ) from error
-
-
 def _refuse_surrogates(sql: str, place: str) -> None:
     try:
         sql.encode()
@@ -454,40 +409,6 @@ def _refuse_surrogates(sql: str, place: str) -> None:
         raise ConfigError(
             place, f"character {error.start + 1} of its SQL is half of one", "correct it"
         ) from None
-
-
-def _kinds(kind: DataType) -> set[type[DataType]]:
-    """The classes of a type and of all types in it."""
-    match kind:
-        case StructType():
-            inner = [field.dataType for field in kind.fields]
-        case ArrayType():
-            inner = [kind.elementType]
-        case MapType():
-            inner = [kind.keyType, kind.valueType]
-        case _:
-            inner = []
-    return {type(kind)}.union(*(_kinds(one) for one in inner))
-
-
-def _first(plan: Any, matches: Callable[[Any], bool]) -> str | None:
-    """The name of an innermost expression that matches, in this plan or below."""
-    for expression in listed(plan.expressions()):
-        if matches(expression):
-            return _innermost(expression, matches)
-    for child in listed(plan.children()):
-        found = _first(child, matches)
-        if found:
-            return found
-    return None
-
-
-def _innermost(expression: Any, matches: Callable[[Any], bool]) -> str:
-    for child in listed(expression.children()):
-        if matches(child):
-            return _innermost(child, matches)
-    name = expression.name() if kind(expression) == "PythonUDF" else expression.prettyName()
-    return f"{name}()"
 
 
 def _is_self_band(windowing: Windowing) -> bool:
@@ -500,16 +421,3 @@ def _views_in(plan: Plan) -> set[str]:
     trees = [plan, *listed(plan.subqueriesAll())]
     found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
     return {view.desc().identifier().table().lower() for view in found}
-
-
-def _position(text: str) -> tuple[int, int] | None:
-    """Line and column from 1, as editors count."""
-    match = _POSITION.search(text)
-    return (int(match[1]), int(match[2]) + 1) if match else None
-
-
-def _one_line(text: str) -> str:
-    """Spark's message without its error class, SQLSTATE, position and plan."""
-    first = text.strip().split("\n")[0]
-    first = re.sub(r"^\[[A-Z0-9_.]+\] ", "", first)
-    return re.split(r"\s*SQLSTATE:", first)[0].rstrip(" .;")

@@ -199,7 +199,12 @@ class Composite:
         return self._plan(rows, [])
 
     def complete(self, result: pa.Table, rows: pa.Table) -> pa.Table:
-        """A result of ``beside``, together with the columns of the rows it is of, in order."""
+        """A result of ``beside``, together with the columns of the rows it is of, in order.
+
+        That of a join has columns of its own.
+        """
+        if self.source.parsed is not None:
+            return result
         columns = [*result.columns, *(rows.column(at) for at in self._plain)]
         names = [*result.column_names, *(_held(at) for at in self._plain)]
         return pa.Table.from_arrays(columns, names)

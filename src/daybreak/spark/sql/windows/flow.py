@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.sql.plan_nodes import Node
 from daybreak.spark.sql.windows.expressions import (
     Expression,
     bare,
@@ -26,9 +27,6 @@ from daybreak.spark.sql.windows.expressions import (
     window_of,
     window_start,
 )
-
-if TYPE_CHECKING:
-    from daybreak.spark.sql.allowlist import Node
 
 Mark = Literal["window", "start", "end"]
 

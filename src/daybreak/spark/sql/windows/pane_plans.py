@@ -95,7 +95,7 @@ def panes_of(
     partial = StructType([StructField(f.name.replace("p0_", "p"), f.dataType) for f in held])
     panes = Panes(aggregate, width, paned, partial, functions)
     merge = Merge(catalyst, [panes])
-    merged = catalyst.frame(merge.over(empty(merge.schema)), session).schema
+    merged = catalyst.frame(merge.over(empty(merged_schema([panes]))), session).schema
     whole = catalyst.frame(Together(catalyst, [aggregate]).over(empty(row)), session).schema
     same = [f.dataType for f in merged.fields] == [f.dataType for f in whole.fields]
     return panes if same else None
@@ -204,7 +204,7 @@ class Merge:
         make, mine = catalyst, [one.aggregate.own(catalyst) for one in panes]
         first = mine[0]
         aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
-        self._catalyst, self._panes = catalyst, panes
+        self._catalyst = catalyst
         keys = [first.row[at] for at in sorted(first.keys)]
         self._row = [*keys, first.window]
         columns, flags = [], []
@@ -218,25 +218,27 @@ class Merge:
         self._grouped, self.cut = results.grouped, results.cut
 
     def over(self, rows: Plan) -> Plan:
-        """All results of rows as ``schema`` has them."""
+        """All results of rows as ``merged_schema`` has them."""
         return self._grouped(self._catalyst.aliased(rows, self._row))
 
-    @property
-    def schema(self) -> StructType:
-        """The columns of ``rows``."""
-        fields = [*self._panes[0].key_fields, StructField(WINDOW, _STAMPS)]
-        for i, one in enumerate(self._panes):
-            fields.append(StructField(f"in{i}", BooleanType()))
-            fields += [StructField(f"p{i}_{k}", f.dataType) for k, f in enumerate(one.partials)]
-        return StructType(fields)
 
-    def rows(self, partials: Sequence[pa.Table]) -> pa.Table:
-        """The partials of all queries with their windows, each in columns of its own."""
-        keys = [field.name for field in self._panes[0].key_fields]
-        parts = []
-        for i, (one, table) in enumerate(zip(self._panes, partials, strict=True)):
-            held = [field.name for field in one.partials]
-            mine = table.select([*keys, WINDOW, *held])
-            mine = mine.rename_columns([*keys, WINDOW, *(f"p{i}_{k}" for k in range(len(held)))])
-            parts.append(mine.append_column(f"in{i}", pa.array(np.ones(mine.num_rows, bool))))
-        return pa.concat_tables(parts, promote_options="default").select(self.schema.names)
+def merged_schema(panes: Sequence[Panes]) -> StructType:
+    """The columns of what ``Merge`` reads (``merged_rows``)."""
+    fields = [*panes[0].key_fields, StructField(WINDOW, _STAMPS)]
+    for i, one in enumerate(panes):
+        fields.append(StructField(f"in{i}", BooleanType()))
+        fields += [StructField(f"p{i}_{k}", f.dataType) for k, f in enumerate(one.partials)]
+    return StructType(fields)
+
+
+def merged_rows(panes: Sequence[Panes], partials: Sequence[pa.Table]) -> pa.Table:
+    """The partials of all queries with their windows, each in columns of its own."""
+    keys = [field.name for field in panes[0].key_fields]
+    parts = []
+    for i, (one, table) in enumerate(zip(panes, partials, strict=True)):
+        held = [field.name for field in one.partials]
+        mine = table.select([*keys, WINDOW, *held])
+        mine = mine.rename_columns([*keys, WINDOW, *(f"p{i}_{k}" for k in range(len(held)))])
+        parts.append(mine.append_column(f"in{i}", pa.array(np.ones(mine.num_rows, bool))))
+    names = merged_schema(panes).names
+    return pa.concat_tables(parts, promote_options="default").select(names)

@@ -1,0 +1,425 @@
+"""Puts a run together, each part from parts that are complete.
+
+The order is the order of the start: what may be refused comes before anything is changed, what
+earlier processes have left is recovered before the first job, and the loop runs before sources and
+operators can reach it. What was started is stopped in the reverse order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import Delivered, Event, Pause
+from daybreak.engine.inbox import Tick
+from daybreak.engine.state import JobState
+from daybreak.model.limits import Limits
+from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.accounting import Accounts
+from daybreak.runtime.control import ControlServer
+from daybreak.runtime.eventlog import EventLog, Say
+from daybreak.spark.acceptance import Acceptance
+from daybreak.spark.application import CheckedApplication
+from daybreak.spark.catalog import Catalog
+from daybreak.spark.changes import ChangeLog
+from daybreak.spark.control.admission import Admission
+from daybreak.spark.control.controller import Controller
+from daybreak.spark.control.protocol import Protocol
+from daybreak.spark.control.registration import Registration, recall
+from daybreak.spark.control.status import StatusReader
+from daybreak.spark.driver import Driver, Hooks
+from daybreak.spark.failures import failure_of
+from daybreak.spark.health import Health
+from daybreak.spark.ingest.backpressure import Backpressure
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.inflow import Inflow, SourceFactory
+from daybreak.spark.ingest.kafka_watch import KafkaWatch
+from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.ingest.rates import StreamRates
+from daybreak.spark.ingest.sources import Sources
+from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.prepared.cells import warm_cells
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.jobs.prepared.warmup import WarmUp
+from daybreak.spark.jobs.runner import JobRunner
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import Segment, SegmentStore
+from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
+from daybreak.spark.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
+from daybreak.spark.record import Figures, Manifest, RunRecord
+from daybreak.spark.reporter import Reporter
+from daybreak.spark.retention import Retention
+from daybreak.spark.session import jvm_pid
+from daybreak.spark.sinks.delivery import Recovery, recover
+from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.version import __version__
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How an application is run."""
+
+    workers: int = 2
+    #: Workers on top of the others, for the highest class alone.
+    express: int = 0
+    seed: int = 1
+    #: Queries that restart at the next segment.
+    reset: tuple[str, ...] = ()
+    #: Queries that are no longer declared and whose places are given up.
+    forget: tuple[str, ...] = ()
+    #: How much queries that run along may delay the one asked for.
+    rider_bound_s: float = 0.1
+    limits: Limits = LIMITS
+    shedding: SheddingParams | None = None
+    #: Whether a parked query is a Python warning.
+    warns: bool = True
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The run directory and what is kept in it."""
+
+    rundir: RunDirectory
+    log: CommitLog
+    store: SegmentStore
+    partials: Partials
+    dead_letters: DeadLetters
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """The parts of a run that was started. Nothing but ``Run`` takes all of them."""
+
+    rundir: RunDirectory
+    log: CommitLog
+    store: SegmentStore
+    catalog: Catalog
+    #: What earlier processes had left.
+    recovered: Recovery
+    figures: Figures
+    runners: RunnerFactory
+    #: Plans by which small trains run without Spark jobs, and what prepares them.
+    plans: Plans
+    warmup: WarmUp
+    driver: Driver
+    arrivals: Arrivals
+    inflow: Inflow
+    retention: Retention
+    record: RunRecord
+    changes: ChangeLog
+    health: Health
+    controller: Controller
+    status: StatusReader
+    protocol: Protocol
+    control: ControlServer
+    say: Say
+    #: Stops sources, then the loop, then the workers.
+    threads: ExitStack
+    #: Closes the files, once the threads have ended.
+    files: ExitStack
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A start that was compared with the run directory, and what it found there."""
+
+    catalog: Catalog
+    start: Acceptance
+    clocks: EventClocks
+    late: LateRows
+    recovered: Recovery
+    undeclared: Undeclared
+    #: Queries whose places were given up now, with the reason.
+    forgotten: dict[str, str]
+    state: JobState
+    say: Say
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Announces what sources and views have added to the log, once it is listed there."""
+
+    late: LateRows
+    driver: Driver
+
+    def on_segment(self, segment: Segment) -> None:
+        self.late.look(segment)
+        self.driver.on_segment(segment)
+
+    def on_tick(self, tick: Tick) -> None:
+        self.driver.on_tick(tick)
+
+
+@dataclass(frozen=True)
+class RunnerFactory:
+    """Makes the runner of a worker's jobs."""
+
+    application: CheckedApplication
+    storage: Storage
+    syncer: FileSyncer
+    plans: Plans
+
+    def tagged(self, tag: str) -> JobRunner:
+        """For the thread that calls; its jobs can be cancelled by the tag."""
+        self.application.spark.sparkContext.addJobTag(tag)
+        return self.named(tag)
+
+    def named(self, name: str) -> JobRunner:
+        application, storage = self.application, self.storage
+        return JobRunner(
+            application.spark, application.schemas, storage.store, storage.log, storage.partials,
+            self.syncer, storage.rundir.scratch / name, self.plans.worker(name),
+        )  # fmt: skip
+
+
+def assemble(application: CheckedApplication, run_dir: Path, options: Options) -> RunParts:
+    """Starts a run; ``ConfigError`` if it may not start, and then nothing has changed."""
+    limits = options.limits
+    # Refused before the run directory is locked.
+    sinks = application.sinks(run_dir, limits.job_timeout_s)
+    with ExitStack() as files, ExitStack() as threads:
+        storage, event_log = _open_storage(application, run_dir, files)
+        accepted = _accept(Catalog(application, sinks), storage, event_log, options)
+        log, store, dead_letters = storage.log, storage.store, storage.dead_letters
+        catalog, clocks, late = accepted.catalog, accepted.clocks, accepted.late
+        undeclared, say = accepted.undeclared, accepted.say
+        application = catalog.application  # with the queries registered in earlier runs
+
+        figures = Figures(accepted.state)
+        plans = Plans(application.spark)
+        engine = _engine(accepted, storage, options, plans)
+        changes = ChangeLog(figures.start_ns, say)
+        manifest = Manifest(
+            catalog,
+            engine,
+            log,
+            dead_letters,
+            late,
+            changes,
+            options.shedding,
+            plans,
+            figures.monitor,
+            figures.start_ns,
+        )
+        record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
+        backpressure = Backpressure()
+        retention = Retention(
+            catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes, say
+        )
+        maintenance = Maintenance(retention, clocks, backpressure, record)
+        syncer = FileSyncer(log, catalog.sinks)
+        threads.callback(syncer.close)
+        runners = RunnerFactory(application, storage, syncer, plans)
+        driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, say)
+        threads.callback(driver.join)
+        arrivals = Arrivals(late, driver)
+        for view in catalog.views():
+            view.bind(store, arrivals.on_segment, arrivals.on_tick)
+        _announce_start(accepted)
+        warmup = WarmUp(plans, say)
+        threads.callback(warmup.close)
+        every = range(len(catalog.runnables))
+        warm_cells(warmup, engine, catalog.runnables, application.schemas, every)
+        driver.start(*_held(catalog, log, accepted.recovered))
+        threads.callback(driver.stop)
+
+        make_source = SourceFactory(
+            application.spark, application.folder, application.streams, storage.rundir, store,
+            dead_letters, backpressure, arrivals.on_segment,
+        )  # fmt: skip
+        sources = Sources(make_source, limits, say)
+        inflow = Inflow(
+            application.streams, store, sources, KafkaWatch(sources.positions, say), clocks, late,
+            dead_letters, backpressure, StreamRates(),
+        )  # fmt: skip
+        threads.callback(inflow.stop)
+        inflow.start(catalog.sources())
+        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, say)
+        for periodic in tasks:
+            threads.callback(periodic.stop)
+
+        health = Health(application.name, driver, syncer, sources)
+        status = StatusReader(
+            catalog, driver, figures, log, inflow, undeclared, changes, maintenance, tasks,
+            limits.log_max_bytes,
+        )  # fmt: skip
+        registration = Registration(catalog, engine, log, inflow, figures.monitor, plans, warmup)
+        admission = Admission(
+            application.spark, engine, store, inflow.rates, limits, plans, runners.named
+        )
+        controller = Controller(
+            catalog, driver, log, storage.rundir, undeclared, registration, admission, changes,
+            health, say,
+        )  # fmt: skip
+        protocol = Protocol(controller, status, say)
+        control = ControlServer(storage.rundir.root, protocol.handle)
+        threads.callback(control.close)
+        return RunParts(
+            storage.rundir, log, store, catalog, accepted.recovered, figures, runners, plans,
+            warmup, driver,
+            arrivals, inflow, retention, record, changes, health, controller, status, protocol,
+            control, say, threads.pop_all(), files.pop_all(),
+        )  # fmt: skip
+
+
+def _open_storage(
+    application: CheckedApplication, run_dir: Path, files: ExitStack
+) -> tuple[Storage, EventLog]:
+    rundir = RunDirectory.open(run_dir, application.name, application.timezone)
+    files.callback(rundir.close)
+    event_log = EventLog(rundir.root)
+    files.callback(event_log.close)
+    rundir.name_jvm(jvm_pid(application.spark))
+    dead_letters = DeadLetters(rundir.root / "dead")
+    for stream in application.streams:
+        dead_letters.count(stream)  # refused now, if they cannot be read, rather than at the end
+    log = CommitLog(rundir.state_db)
+    files.callback(log.close)
+    return Storage(rundir, log, SegmentStore(rundir, log), Partials(log), dead_letters), event_log
+
+
+def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Options) -> Accepted:
+    """Recovers what earlier processes have left, and gives queries their places."""
+    rundir, log, store = storage.rundir, storage.log, storage.store
+    refuse_unknown(log, catalog.application.checked, options.forget)
+    recall(catalog, log, rundir, options.forget)
+    application = catalog.application
+    for name, schema in application.schemas.items():
+        store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
+    clocks = EventClocks(store, application.streams, application.windows(), time.monotonic_ns())
+    late_folder = rundir.root / "late"
+    start = Acceptance(application, log, store, late_folder, options.reset)
+    start.refuse()
+    # Up to here nothing has changed: a start that is refused costs nothing.
+    for view in catalog.views():
+        view.bind(store)  # nobody listens: inboxes are filled from the store
+    recovered = recover(log, catalog.sinks)
+    state = JobState(application.network, options.workers, express=options.express)
+    say = Reporter(event_log, catalog, state, options.warns)
+    undeclared, forgotten = start.accept(options.forget, options.limits, say)
+    _catch_up(catalog, log)
+    late = clocks.open_late(late_folder, log.cursors())
+    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, say)
+
+
+def _start_tasks(
+    driver: Driver,
+    log: CommitLog,
+    catalog: Catalog,
+    syncer: FileSyncer,
+    inflow: Inflow,
+    record: RunRecord,
+    say: Say,
+) -> tuple[PeriodicTasks, ...]:
+    # A sink may take its time, and so has a thread of its own.
+    deliveries = [
+        Task("redeliver", 0.2, lambda: redeliver(driver, log, catalog.sinks, syncer)),
+    ]
+    chores = [
+        Task("tend", 0.2, inflow.sources.tend),
+        Task("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
+        Task("write_record", 1.0, record.write),
+        Task("prune", 10.0, lambda: prune(log, catalog)),
+    ]
+    return PeriodicTasks(deliveries, say), PeriodicTasks(chores, say)
+
+
+def _catch_up(catalog: Catalog, log: CommitLog) -> None:
+    """The streams of views are as far as their queries."""
+    progress = log.progress()
+    for view in catalog.views():
+        if view.query in progress:
+            view.closed(progress[view.query].closed_us, time.time_ns())
+
+
+def _engine(accepted: Accepted, storage: Storage, options: Options, plans: Plans) -> Engine:
+    """An engine whose inboxes hold what was ingested before this start and not yet answered."""
+    catalog, inboxes = accepted.catalog, accepted.start.inboxes()
+    specs = catalog.application.specs
+    return Engine(
+        accepted.state,
+        [
+            facts_of(query, specs[query.name], prepared=plans.usable)
+            for query in catalog.runnables
+        ],
+        [inboxes[query.name] for query in catalog.runnables],
+        catalog.application.policy,
+        Settings(
+            seed=options.seed, rider_bound_ns=round(options.rider_bound_s * 1e9),
+            limits=options.limits, shedding=options.shedding,
+        ),
+        {stream: storage.store.end(stream).seq for stream in catalog.application.streams},
+    )  # fmt: skip
+
+
+def _driver(
+    catalog: Catalog,
+    engine: Engine,
+    figures: Figures,
+    runners: RunnerFactory,
+    retention: Retention,
+    maintenance: Maintenance,
+    limits: Limits,
+    say: Say,
+) -> Driver:
+    accounts = Accounts(
+        figures.state, engine.queries, figures.monitor, figures.recorder, figures.history,
+        figures.start_ns,
+    )  # fmt: skip
+    hooks = Hooks(
+        runners.tagged,
+        runners.plans.cancel,
+        maintenance.tidy,
+        retention.give_up,
+        maintenance.note_trouble,
+        say,
+    )
+    return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
+
+
+def _held(catalog: Catalog, log: CommitLog, recovered: Recovery) -> list[Event]:
+    """Queries that were paused, and those whose sink will not take what they had committed."""
+    index = catalog.network.query_index
+    return [
+        *(Delivered(index[name], failure_of(why)) for name, why in recovered.refused.items()),
+        *(Pause(index[name]) for name in sorted(log.paused() & index.keys())),
+    ]
+
+
+def _announce_start(accepted: Accepted) -> None:
+    application, state, say = accepted.catalog.application, accepted.state, accepted.say
+    policy = application.policy.name
+    say(
+        "started",
+        f"{application.name}: {len(application.checked)} queries under {policy}",
+        pipeline=application.name,
+        policy=policy,
+        workers=state.workers,
+        express=state.express,
+        version=__version__,
+    )
+    if accepted.recovered.delivered:
+        results = len(accepted.recovered.delivered)
+        say("recovered", f"delivered {results} committed results", results=results)
+    for file in accepted.recovered.missing:
+        say(
+            "result-missing",
+            f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered",
+            level=logging.ERROR, query=file.query, rows=file.rows, job=file.job,
+            path=str(file.path),
+        )  # fmt: skip
+    for name, why in accepted.forgotten.items():
+        announce_forgotten(say, name, why)
+    accepted.undeclared.announce()

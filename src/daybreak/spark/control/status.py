@@ -1,0 +1,199 @@
+"""The status of a run, the one format of it: what a terminal, a web page and Python see."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from daybreak.engine.queries import QueryStatus
+from daybreak.model.qos import NS_PER_S
+from daybreak.runtime.classes import inversion_ratios
+from daybreak.runtime.snapshot import (
+    ChangeRow,
+    ClassPoint,
+    ClassRow,
+    Edge,
+    QueryRow,
+    Snapshot,
+    Underway,
+)
+from daybreak.spark.catalog import Catalog
+from daybreak.spark.changes import ChangeLog
+from daybreak.spark.driver import Driver
+from daybreak.spark.ingest.inflow import Inflow
+from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.undeclared import Undeclared
+from daybreak.spark.maintenance import Maintenance, PeriodicTasks
+from daybreak.spark.record import Figures
+from daybreak.spark.sinks.views import ViewSink
+
+_NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
+
+
+@dataclass(frozen=True)
+class StatusReader:
+    """Reads the status of a run in its process. Any thread may use it."""
+
+    catalog: Catalog
+    driver: Driver
+    figures: Figures
+    log: CommitLog
+    inflow: Inflow
+    undeclared: Undeclared
+    changes: ChangeLog
+    maintenance: Maintenance
+    tasks: tuple[PeriodicTasks, ...]
+    log_max_bytes: int
+
+    def troubles(self) -> dict[str, str]:
+        """What maintenance could not do lately, and will try again."""
+        found = [self.maintenance.troubles, *(tasks.troubles for tasks in self.tasks)]
+        return {what: why for troubles in found for what, why in troubles.copy().items()}
+
+    def snapshot(
+        self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
+    ) -> Snapshot:
+        """The status now; of jobs, points and changes only those after the given numbers."""
+        figures, policy = self.figures, self.driver.engine.policy
+        monitor, history, threads = figures.monitor, figures.history, figures.state.threads
+        elapsed_s = figures.elapsed_s
+        queries = self._queries()
+        return Snapshot(
+            pipeline=self.catalog.application.name,
+            state="running",
+            policy=policy.name,
+            parameters=dict(policy.settings()),
+            elapsed_s=round(elapsed_s, 3),
+            started_s=round(figures.start_ns / NS_PER_S, 3),
+            workers=threads,
+            decisions=monitor.decisions,
+            scheduling_s=round(monitor.scheduling_ns / NS_PER_S, 6),
+            work_s=round(monitor.work_ns / NS_PER_S, 6),
+            commit_s=round(monitor.call_ns / NS_PER_S, 6),
+            total_s=round(elapsed_s * (threads + 1), 3),
+            classes=self._classes(queries),
+            queries=queries,
+            streams=self.inflow.status(self.driver.engine.arrived_rows),
+            edges=self._edges(queries),
+            underway=self._underway(),
+            points=tuple(p for p in list(history.points) if p.seq > points_after),
+            jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after),
+            changes=self._changes(changes_after),
+            troubles=self.troubles(),
+            log_bytes=self.inflow.backpressure.unread_bytes,
+            log_max_bytes=self.log_max_bytes,
+            offsets=self.inflow.kafka.status(),
+            undeclared=dict(self.undeclared.until),
+            plan=policy.told(figures.start_ns).get("plan"),
+        )
+
+    def query(self, name: str) -> QueryRow:
+        """One query now."""
+        return next(row for row in self._queries() if row.name == name)
+
+    def _classes(self, queries: tuple[QueryRow, ...]) -> tuple[ClassRow, ...]:
+        state, history = self.figures.state, self.figures.history
+        points = list(history.points)[-1:]
+        recent = points[0].classes if points else (_NOTHING_YET,) * len(state.class_priority)
+        means = np.array([np.nan if c.mean_s is None else c.mean_s for c in recent])
+        inversion = [*inversion_ratios(state.class_priority, means).tolist(), 0.0]
+        starving, found = history.starving(), []
+        declared = zip(self.catalog.network.classes, history.spreads(), strict=True)
+        for c, (cls, spread) in enumerate(declared):
+            members = [q for q in queries if q.cls == cls.name]
+            found.append(
+                ClassRow(
+                    name=cls.name,
+                    priority=state.class_priority[c],
+                    queries=len(members),
+                    recent=recent[c],
+                    spread=spread,
+                    oldest_s=max((q.oldest_s for q in members), default=0.0),
+                    inversion=round(inversion[c], 4),
+                    starving=c in starving,
+                    answered=int(history.answered_total[c]),
+                    response_sum_s=round(float(history.response_total_s[c]), 3),
+                )
+            )
+        return tuple(found)
+
+    def _queries(self) -> tuple[QueryRow, ...]:
+        history, losses = self.figures.history, self.log.losses()
+        rate = history.arrived_per_s().tolist()
+        stale = history.staleness().tolist()
+        # The catalog may be a moment ahead of the engine.
+        known = zip(list(self.catalog.runnables), self.driver.engine.queries.status, strict=False)
+        return tuple(
+            self._query(
+                q,
+                runnable,
+                status,
+                arrived_per_s=round(rate[q], 1) if q < len(rate) else 0.0,
+                staleness=round(stale[q], 4) if q < len(stale) else 0.0,
+                losses=losses.get(runnable.name, {}),
+            )
+            for q, (runnable, status) in enumerate(known)
+            if status.state != "dropped"
+        )
+
+    def _query(
+        self,
+        q: int,
+        runnable: Runnable,
+        status: QueryStatus,
+        *,
+        arrived_per_s: float,
+        staleness: float,
+        losses: Mapping[str, int],
+    ) -> QueryRow:
+        state, sink = self.figures.state, runnable.sink
+        cls = state.query_class[q]
+        waiting, head_ns = self.driver.waiting(q)
+        waited_s = round((time.time_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
+        return QueryRow(
+            number=q,
+            name=runnable.name,
+            cls=self.catalog.network.classes[cls].name,
+            priority=state.class_priority[cls],
+            weight=state.query_weight[q],
+            state=status.state,
+            kind=runnable.checked.kind,
+            reads=tuple(runnable.checked.reads),
+            view=sink.view if isinstance(sink, ViewSink) else None,
+            waiting=waiting,
+            oldest_s=waited_s,
+            arrived_per_s=arrived_per_s,
+            tuples=state.tuples_in[q],
+            rows=state.tuples_out[q],
+            jobs=state.calls[q],
+            cost_us=round(state.cost_ns[q] / 1e3, 2),
+            selectivity=round(state.selectivity[q], 5),
+            staleness=staleness,
+            failures=status.failures,
+            error=status.error,
+            lost=sum(losses.values()),
+            losses=losses,
+        )
+
+    def _edges(self, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
+        return tuple(
+            Edge(stream, q.number, waiting)
+            for q in queries
+            for stream, waiting in self.driver.waiting_by_stream(q.number).items()
+        )
+
+    def _underway(self) -> tuple[Underway, ...]:
+        return tuple(
+            Underway(
+                worker, tuple(group.boxes), sum(w.tuples for w in group.taken), round(for_s, 3)
+            )
+            for worker, group, for_s in self.driver.underway()
+        )
+
+    def _changes(self, after: int) -> tuple[ChangeRow, ...]:
+        entries = enumerate(list(self.changes.entries))
+        return tuple(ChangeRow.of(seq, change) for seq, change in entries if seq > after)

@@ -1,0 +1,102 @@
+"""Everything that brings rows into a run, and what is known of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from daybreak.engine.inbox import Tick
+from daybreak.model.specs import StreamSpec
+from daybreak.runtime.snapshot import StreamRow
+from daybreak.spark.ingest.backpressure import Backpressure
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.generator import FORMAT as GENERATOR
+from daybreak.spark.ingest.generator import GeneratorSource
+from daybreak.spark.ingest.kafka_watch import KafkaWatch
+from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.ingest.rates import StreamRates
+from daybreak.spark.ingest.sources import Source, Sources
+from daybreak.spark.ingest.stream_source import StreamSource
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import OnSegment, SegmentStore
+from daybreak.spark.sinks.views import FORMAT as VIEW
+
+
+@dataclass(frozen=True)
+class SourceFactory:
+    """Makes the source of a stream."""
+
+    spark: SparkSession
+    folder: Path
+    streams: Mapping[str, StreamSpec]
+    rundir: RunDirectory
+    store: SegmentStore
+    dead_letters: DeadLetters
+    backpressure: Backpressure
+    on_segment: OnSegment
+
+    def __call__(self, stream: str) -> Source:
+        spec = self.streams[stream]
+        if spec.format == GENERATOR:
+            return GeneratorSource(spec, self.store, self.on_segment, self.backpressure)
+        return StreamSource(
+            self.spark, spec, self.folder, self.rundir, self.store, self.on_segment,
+            self.dead_letters, self.backpressure,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Inflow:
+    """The streams of a run with their sources. Methods may be called from any thread."""
+
+    streams: Mapping[str, StreamSpec]
+    store: SegmentStore
+    sources: Sources
+    kafka: KafkaWatch
+    clocks: EventClocks
+    late: LateRows
+    dead_letters: DeadLetters
+    backpressure: Backpressure
+    rates: StreamRates
+
+    def start(self, streams: Iterable[str]) -> None:
+        """Starts the sources of these streams that do not run yet."""
+        self.sources.start(streams)
+        self.kafka.start()
+
+    def stop(self) -> None:
+        self.sources.stop()
+        self.kafka.close()
+
+    def flush(self, on_tick: Callable[[Tick], None], wait: Callable[[], None]) -> None:
+        """The input ends here: closes open windows, those over views after their streams'."""
+        for stage in self.clocks.stages:
+            for tick in self.clocks.ends(stage, time.time_ns()):
+                on_tick(tick)
+            wait()
+
+    def status(self, arrived_rows: Mapping[str, int]) -> tuple[StreamRow, ...]:
+        """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
+        errors = {**self.sources.errors(), **self.kafka.troubles}
+        rows = []
+        for name, spec in self.streams.items():
+            kept = self.store.segments(name)
+            rows.append(
+                StreamRow(
+                    name=name,
+                    view=spec.format == VIEW,
+                    arrived=arrived_rows.get(name, 0),
+                    arrived_per_s=round(self.rates.per_s(name), 1),
+                    segments=len(kept),
+                    bytes=sum(s.bytes for s in kept),
+                    dead_letters=self.dead_letters.count(name),
+                    blocked=self.backpressure.full,
+                    error=errors.get(name),
+                )
+            )
+        return tuple(rows)

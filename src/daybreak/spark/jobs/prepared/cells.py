@@ -1,0 +1,26 @@
+"""Which plans the queries of a run will need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from daybreak.engine.engine import Engine
+from daybreak.spark.jobs.prepared.recipes import Schemas, of_cell
+from daybreak.spark.jobs.prepared.warmup import WarmUp
+from daybreak.spark.jobs.runner import Runnable
+
+
+def warm_cells(
+    warmup: WarmUp,
+    engine: Engine,
+    queries: Sequence[Runnable],
+    schemas: Schemas,
+    boxes: Iterable[int],
+) -> None:
+    """Prepares, in the background, what the jobs of some of the queries take.
+
+    On the loop's thread, or before it runs. The most important class comes first.
+    """
+    cells = {tuple(engine.compositor.cell(box)) for box in boxes}
+    for cell in sorted(cells, key=lambda cell: (engine.state.query_class[cell[0]], cell)):
+        warmup.add(of_cell([queries[box].checked for box in cell], schemas))

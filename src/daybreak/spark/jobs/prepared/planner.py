@@ -1,0 +1,129 @@
+"""Plans a query once, over leaves whose rows are replaced from train to train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
+
+from daybreak.spark.jobs.prepared.jvm import Java, TrainPlan, active
+from daybreak.spark.sql.catalyst import Catalyst
+
+#: Of the session that plans are made in, besides those of the session they are made for.
+SETTINGS = {
+    # An expression that occurs twice is computed first, even where AND or OR guards it.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    # Nothing is planned again at run time, and nothing is kept from one train to the next.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.exchange.reuse": "false",
+    "spark.sql.execution.reuseSubquery": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    # The sides of a union are partitions of their own, whatever they are made of.
+    "spark.sql.unionOutputPartitioning": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # The JVM never compiles a method that is longer: it would run interpreted.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+ZONE = "UTC"
+
+
+#: What a plan does that decides how many rows it is good for.
+Shape = Literal["rows", "aggregate", "join"]
+
+
+class Built(NamedTuple):
+    """A query's plan, and whatever knows what to do with its result."""
+
+    frame: DataFrame
+    made: Any = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a plan."""
+
+    key: Hashable
+    #: The rows it reads, by name.
+    streams: Mapping[str, StructType]
+    build: Callable[[Planner, Mapping[str, DataFrame]], Built]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The rows of one stream of a plan."""
+
+    name: str
+    #: The positions of the columns that are read, and these as Arrow.
+    reads: list[int]
+    layout: pa.Schema
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan in the JVM. One thread at a time may run a copy of it."""
+
+    shape: Shape
+    leaves: tuple[Leaf, ...]
+    plan: TrainPlan
+    #: What its result looks like.
+    schema: pa.Schema
+    made: Any
+
+
+class Planner:
+    """Makes plans on one thread, in a session of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        for key, value in SETTINGS.items():
+            self.session.conf.set(key, value)
+        self.catalyst = Catalyst(self.session)
+        self._java = Java(self.session)
+
+    def plan(self, recipe: Recipe) -> Planned:
+        """Plans a query; ``Unfit`` if it has to be an ordinary job.
+
+        Raises whatever Spark raises where it cannot plan the query at all.
+        """
+        with active(self.session):
+            columns = {name: self._columns(schema) for name, schema in recipe.streams.items()}
+            frames = {name: self._leaf(i, c) for i, (name, c) in enumerate(columns.items())}
+            frame, made = recipe.build(self, frames)
+            prepared = self._java.preparation(frame._jdf, list(columns.values()))
+        leaves = tuple(
+            _leaf(name, schema, prepared.reads(number))
+            for number, (name, schema) in enumerate(recipe.streams.items())
+        )
+        return Planned(prepared.shape(), leaves, prepared.plan(), _layout(frame.schema), made)
+
+    def _columns(self, schema: StructType) -> Any:
+        return self.session._jsparkSession.parseDataType(schema.json())
+
+    def _leaf(self, number: int, columns: Any) -> DataFrame:
+        rows = self._java.train(number, columns)
+        java = self.session._jsparkSession
+        return DataFrame(java.internalCreateDataFrame(rows, columns, False), self.session)
+
+
+def _leaf(name: str, schema: StructType, reads: str) -> Leaf:
+    """``reads``: positions of columns, as the JVM has written them."""
+    at = [int(one) for one in reads.split(",")] if reads else list(range(len(schema.fields)))
+    return Leaf(name, at, _layout(StructType([schema.fields[one] for one in at])))
+
+
+def _layout(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone=ZONE)
+
+
+def _distinct(_planner: Planner, frames: Mapping[str, DataFrame]) -> Built:
+    return Built(frames["rows"].groupBy("k").count())
+
+
+#: Small, but with all that a plan takes. ``rows`` has a column ``k``.
+PROBE = Recipe("probe", {"rows": StructType([StructField("k", LongType())])}, _distinct)

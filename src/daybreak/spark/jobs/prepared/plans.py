@@ -1,0 +1,236 @@
+"""The prepared plans of a run: each planned once, a copy for every worker that runs it.
+
+Nothing depends on them. Where a plan is unfit, fails, or has a train that is too large, the worker
+runs an ordinary job, which is authoritative, and the reason is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from daybreak.spark.failures import one_line
+from daybreak.spark.jobs.inmemory import MemoryFolder
+from daybreak.spark.jobs.prepared.jvm import Java, Runs, TrainPlan, Unfit
+from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
+from daybreak.spark.jobs.prepared.trains import read_result, write_train
+
+#: What a piece that is missing, or an expression that fails, comes as.
+FAILURES = (OSError, Py4JError, PySparkException, pa.ArrowException, TypeError)
+#: Set to anything but 0: every job is an ordinary one.
+SWITCH = "DAYBREAK_ORDINARY_JOBS"
+#: Beyond so many rows an ordinary job on two cores is faster (benchmarks/without_a_job.py).
+MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 100_000, "join": 50_000}
+#: What a train and its result may take, in memory that Python and the JVM share.
+MOST_BYTES = 256 << 20
+#: Plans that are kept; those used last.
+MOST_PLANS = 500
+#: A plan that has failed so often is given up.
+MOST_FAILURES = 3
+
+
+class Cancelled(Exception):
+    """The job's time was over while its plan ran."""
+
+
+@dataclass
+class _Entry:
+    planned: Future[Planned] = field(default_factory=Future)
+    failures: int = 0
+
+
+class Plans:
+    """The plans of a run, shared by its workers."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._guard = threading.Lock()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        #: Why trains took an ordinary job, and how often.
+        self.reasons: Counter[str] = Counter()
+        #: None where this Spark lacks something, or it is switched off; then ``missing`` says why.
+        self.runs: Runs | None = None
+        self.missing = ""
+        if os.environ.get(SWITCH, "0") not in ("", "0"):
+            self.missing = f"{SWITCH} is set"
+            return
+        try:
+            self.runs = Java(spark).runs()
+        except FAILURES as error:
+            self.missing = one_line(error)
+
+    @property
+    def usable(self) -> bool:
+        return self.runs is not None
+
+    def worker(self, tag: str) -> PlanRunner:
+        """For one thread; ``tag`` is that of its jobs."""
+        return PlanRunner(self, self._spark, tag)
+
+    def cancel(self, tag: str) -> None:
+        """Ends what runs under a tag: Spark's jobs, and a plan before its next row."""
+        self._spark.sparkContext.cancelJobsWithTag(tag)
+        if self.runs is not None:
+            self.runs.interrupt(tag)
+
+    def probe(self, runner: PlanRunner) -> None:
+        """Finds out, by a small plan, whether this version of Spark has all that it takes."""
+        if self.runs is None:
+            return
+        try:
+            found = runner.compute(PROBE, {"rows": pa.table({"k": [1, 2, 1]})}).table
+            if sorted(found.column(0).to_pylist()) != [1, 2]:
+                self._give_up("a plan gave wrong rows")
+        except (Unfit, *FAILURES) as error:
+            self._give_up(one_line(error))
+
+    def _give_up(self, why: str) -> None:
+        self.runs, self.missing = None, why
+
+    def get(self, recipe: Recipe, planner: Callable[[], Planner]) -> Planned:
+        """The plan of a recipe: the first who asks makes it, others wait. ``Unfit`` if none."""
+        with self._guard:
+            entry, known = self._entries.get(recipe.key), recipe.key in self._entries
+            if entry is None:
+                entry = self._entries[recipe.key] = _Entry()
+                while len(self._entries) > MOST_PLANS:
+                    self._entries.popitem(last=False)
+            self._entries.move_to_end(recipe.key)
+        if not known:
+            try:
+                entry.planned.set_result(planner().plan(recipe))
+            except Unfit as unfit:
+                entry.planned.set_exception(unfit)
+            except BaseException as error:
+                entry.planned.set_exception(Unfit(f"cannot be planned: {one_line(error)}"))
+                if not isinstance(error, FAILURES):
+                    raise
+        return entry.planned.result()
+
+    def failed(self, key: Hashable) -> None:
+        """A run of a plan failed; after some of these it is not tried again."""
+        with self._guard:
+            entry = self._entries.get(key)
+            if entry is None:
+                return
+            entry.failures += 1
+            if entry.failures >= MOST_FAILURES:
+                given_up = _Entry(failures=entry.failures)
+                given_up.planned.set_exception(Unfit("failed several times"))
+                self._entries[key] = given_up
+
+    def drop(self, key: Hashable) -> None:
+        """A static table has changed: the next who asks plans it again."""
+        with self._guard:
+            self._entries.pop(key, None)
+
+    def count(self, reason: str) -> None:
+        with self._guard:
+            self.reasons[reason] += 1
+
+
+class Computed(NamedTuple):
+    """The result of a plan, and what knows how to read it (``Built.made``)."""
+
+    table: pa.Table
+    made: Any
+
+
+class PlanRunner:
+    """Runs plans for one worker thread."""
+
+    def __init__(self, plans: Plans, spark: SparkSession, tag: str) -> None:
+        self._plans = plans
+        self._spark = spark
+        self._tag = tag
+        self._planner: Planner | None = None
+        #: Our copies, with the plan that each is of.
+        self._copies: OrderedDict[Hashable, tuple[Planned, TrainPlan]] = OrderedDict()
+        self._folder: MemoryFolder | None = None
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._folder.close()
+
+    def run(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed | None:
+        """The result over these rows; None, with the reason counted, if it takes a job.
+
+        ``Cancelled`` if it was interrupted.
+        """
+        if self._plans.runs is None:
+            return None
+        try:
+            return self.compute(recipe, tables)
+        except Unfit as unfit:
+            self._plans.count(str(unfit))
+        except FAILURES as error:
+            self._plans.failed(recipe.key)
+            self._plans.count(f"failed: {one_line(error)}")
+        return None
+
+    def prepare(self, recipe: Recipe) -> None:
+        """Plans, compiles and runs it once over no rows; ``Unfit`` if it has to be a job."""
+        planned = self._plans.get(recipe, self._make_planner)
+        nothing = {leaf.name: pa.table({}) for leaf in planned.leaves}
+        self._run_once(planned, planned.plan.copy(), nothing)
+
+    def compute(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed:
+        """The result over these rows; ``Unfit``, or one of ``FAILURES``, if it takes a job."""
+        rows = sum(table.num_rows for table in tables.values())
+        if sum(table.nbytes for table in tables.values()) > MOST_BYTES:
+            raise Unfit("too many bytes")
+        for _ in range(2):  # the second time where a static table has changed
+            planned = self._plans.get(recipe, self._make_planner)
+            if rows > MOST_ROWS[planned.shape]:
+                raise Unfit("too many rows")
+            result = self._run_once(planned, self._copy(recipe.key, planned), tables)
+            if result is not None:
+                return Computed(result, planned.made)
+            self._plans.drop(recipe.key)
+        raise Unfit("a static table keeps changing")
+
+    def _run_once(
+        self, planned: Planned, copy: TrainPlan, tables: Mapping[str, pa.Table]
+    ) -> pa.Table | None:
+        """None if a static table has changed since the plan was made."""
+        runs = self._plans.runs
+        if runs is None:
+            raise Unfit(self._plans.missing)
+        if self._folder is None:
+            self._folder = MemoryFolder()
+        path = self._folder.path
+        for number, leaf in enumerate(planned.leaves):
+            write_train(path / f"in{number}", tables[leaf.name], leaf.reads, leaf.layout)
+        written = runs.run(copy, self._tag, str(path), len(planned.leaves), MOST_BYTES)
+        match written:
+            case -1:
+                raise Cancelled
+            case -2:
+                return None
+            case -3:
+                raise Unfit("the result is too large")
+        return read_result(path / "out", planned.schema)
+
+    def _copy(self, key: Hashable, planned: Planned) -> TrainPlan:
+        known = self._copies.get(key)
+        if known is None or known[0] is not planned:
+            known = self._copies[key] = planned, planned.plan.copy()
+            while len(self._copies) > MOST_PLANS:
+                self._copies.popitem(last=False)
+        self._copies.move_to_end(key)
+        return known[1]
+
+    def _make_planner(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._spark)
+        return self._planner

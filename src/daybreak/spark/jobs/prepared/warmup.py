@@ -1,0 +1,78 @@
+"""Plans and compiles, in the background, what jobs will need before their rows arrive.
+
+The first job of a query in a fresh JVM takes up to fifty times as long as later ones. A thread
+prepares one plan after the other, most important class first, and runs each once over no rows.
+It never delays a job: a worker that needs a plan makes it by itself, unless it is under way here.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable
+
+from daybreak.runtime.eventlog import Say
+from daybreak.spark.jobs.prepared.jvm import Unfit
+from daybreak.spark.jobs.prepared.planner import Recipe
+from daybreak.spark.jobs.prepared.plans import FAILURES, Cancelled, Plans
+
+
+class WarmUp:
+    """Prepares plans on a thread of its own, until it is closed."""
+
+    def __init__(self, plans: Plans, say: Say) -> None:
+        self._plans = plans
+        self._say = say
+        self._waiting: queue.SimpleQueue[Recipe | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        #: How many plans were asked for, and with how many it is done.
+        self.asked = 0
+        self.done = 0
+        self._thread = threading.Thread(target=self._work, name="warm-up", daemon=True)
+        self._thread.start()
+
+    def add(self, recipes: Iterable[Recipe]) -> None:
+        """To be prepared after what was asked for before."""
+        if self._plans.runs is None:
+            return
+        for recipe in recipes:
+            self.asked += 1
+            self._waiting.put(recipe)
+
+    def status(self) -> dict[str, object]:
+        """How far it is, and why trains took Spark jobs so far."""
+        plans = self._plans
+        return {
+            "wanted": self.asked,
+            "prepared": self.done,
+            "missing": plans.missing or None,
+            "ordinary_because": dict(plans.reasons),
+        }
+
+    def close(self) -> None:
+        """Ends after the plan that is under way."""
+        self._closed.set()
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        runner = self._plans.worker("warm-up")
+        try:
+            self._plans.probe(runner)
+            self._announce()
+            while (recipe := self._waiting.get()) is not None and not self._closed.is_set():
+                try:
+                    runner.prepare(recipe)
+                except (Unfit, Cancelled, *FAILURES):
+                    pass  # the job that needs it finds out, and counts it
+                self.done += 1
+        finally:
+            runner.close()
+
+    def _announce(self) -> None:
+        """Once per run: whether this Spark has what it takes."""
+        missing = self._plans.missing
+        if missing:
+            self._say("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
+        else:
+            self._say("prepared-plans", "small trains run without Spark jobs")

@@ -1,0 +1,135 @@
+"""The record of a run: what the report is made of, written in parts while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from daybreak.engine.engine import Engine
+from daybreak.engine.state import JobState
+from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.history import History
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.parts import Parts
+from daybreak.runtime.record import Recorder
+from daybreak.runtime.report import RunReport
+from daybreak.spark.catalog import Catalog
+from daybreak.spark.changes import ChangeLog
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.version import __version__
+
+
+class Figures:
+    """What is measured since the start."""
+
+    def __init__(self, state: JobState) -> None:
+        self.start_ns = time.time_ns()
+        self.state = state
+        self.monitor = Monitor(state.network)
+        self.recorder = Recorder()
+        self.history = History(state, self.start_ns)
+
+    @property
+    def elapsed_s(self) -> float:
+        return (time.time_ns() - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a report states about a run beside its figures."""
+
+    catalog: Catalog
+    engine: Engine
+    log: CommitLog
+    dead_letters: DeadLetters
+    late: LateRows
+    changes: ChangeLog
+    shedding: SheddingParams | None
+    plans: Plans
+    monitor: Monitor
+    start_ns: int
+
+    def as_json(self) -> dict[str, object]:
+        application, queries = self.catalog.application, self.engine.queries
+        checked = application.checked.items()
+        failures = {
+            f.name: s.error or ""
+            for f, s in zip(queries.facts, queries.status, strict=False)
+            if s.state == "parked"
+        }
+        return {
+            "daybreak": __version__,
+            "world": "spark",
+            "pipeline": application.name,
+            "started_s": round(self.start_ns / 1e9, 3),
+            **self.engine.policy.told(self.start_ns),
+            "spark": application.spark.version,
+            "master": application.spark.sparkContext.master,
+            "timezone": application.timezone,
+            "reads": {n: list(c.reads) for n, c in checked},
+            "kin": {n: c.form.kin for n, c in checked if c.form.kin is not None},
+            "windows": list(application.windows()),
+            "job_kinds": {f.name: f.kind for f in queries.facts},
+            "slides_ns": {f.name: f.slide_ns for f in queries.facts},
+            "express": self.engine.state.express,
+            "jobs": self.monitor.ways,
+            "ordinary_because": self.plans.reasons,
+            "rider_bound_s": self.engine.compositor.bound_ns / 1e9,
+            "changes": self.changes.entries,
+            **({"shedding": asdict(self.shedding)} if self.shedding else {}),
+            "failures": failures,
+            "lost": self.log.losses(),
+            "late": {name: n for name, n in self.late.counts.items() if n},
+            "dead_letters": {
+                s: n for s in application.streams if (n := self.dead_letters.count(s))
+            },
+        }
+
+
+class RunRecord:
+    """Hands figures from the loop's thread to a thread that writes them."""
+
+    def __init__(self, folder: Path, max_bytes: int, figures: Figures, manifest: Manifest) -> None:
+        self.folder = folder
+        self._parts = Parts(folder, max_bytes)
+        self._figures = figures
+        self._manifest = manifest
+        self._taken_s = time.monotonic()
+        self._unwritten = False
+
+    def take_if_older(self, seconds: float) -> None:
+        """Takes what was measured since the last time; on the loop's thread, or after it."""
+        if time.monotonic() - self._taken_s >= seconds:
+            self._taken_s = time.monotonic()
+            figures = self._figures
+            self._parts.add({**figures.monitor.take(), **figures.recorder.take()})
+
+    def write(self) -> None:
+        """What was taken, and then the head: without it the series could not be read."""
+        self._unwritten = self._unwritten or self._parts.waiting
+        if self._unwritten:
+            self._parts.write()
+            self.head().save_head(self.folder)
+            self._unwritten = False
+
+    def finish(self) -> RunReport:
+        """Writes the rest; when all threads have ended."""
+        head = self.head()
+        self._figures.monitor.sample(head.spent.wall_ns, self._figures.state)
+        self.take_if_older(0)
+        self._parts.write()
+        head.save_head(self.folder)
+        return RunReport.load(self.folder)
+
+    def head(self) -> RunReport:
+        """The report so far, without its series."""
+        figures, manifest = self._figures, self._manifest.as_json()
+        about: Mapping[str, object] = {**manifest, "record_parts_dropped": self._parts.dropped}
+        wall_ns = round(figures.elapsed_s * 1e9)
+        state = figures.state
+        return figures.monitor.head(state, wall_ns, state.threads + 1, dict(about))

@@ -1,0 +1,47 @@
+"""Writes the events of a run to its event log."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+
+from daybreak.engine.state import JobState
+from daybreak.runtime.eventlog import EventLog
+from daybreak.spark.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Adds to events of a query its class. Any thread may call it."""
+
+    log: EventLog
+    catalog: Catalog
+    state: JobState
+    #: Whether a parked query is a Python warning as well.
+    warns: bool
+
+    def __call__(
+        self,
+        event: str,
+        message: str,
+        *,
+        level: int = logging.INFO,
+        query: str | None = None,
+        **fields: object,
+    ) -> None:
+        about = {"query": query, "class": self._class_of(query), **fields}
+        self.log.say(event, message, level=level, fields=about)
+        if event == "parked" and self.warns:
+            text = f"query {query!r} is parked: {fields.get('error')}; see run.failures"
+            with suppress(RuntimeWarning):  # where warnings are errors, the end of the run raises
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _class_of(self, query: str | None) -> str | None:
+        network, classes = self.catalog.network, self.state.query_class
+        index = None if query is None else network.query_index.get(query)
+        # The catalog may be a moment ahead of the engine's state.
+        if index is None or index >= len(classes):
+            return None
+        return network.classes[classes[index]].name

@@ -1,0 +1,142 @@
+"""Makes the sink that a query declares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from daybreak.model import ConfigError
+from daybreak.model.environment import resolved
+from daybreak.model.errors import suggestion
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.log.durable import refuse_long_name
+from daybreak.spark.sinks.calls import CallbackSink
+from daybreak.spark.sinks.console import ConsoleSink
+from daybreak.spark.sinks.files import FileSink
+from daybreak.spark.sinks.kafka_sink import kafka_writer
+from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.sink import Callback, Sink, Writer
+from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
+
+_COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "parquet": ("compression",),
+    "json": (),
+    "csv": ("header", "delimiter"),
+    "console": ("rows",),
+    "memory": (),
+    "kafka": ("topic", "key"),
+    "python": (),
+}
+
+
+def make_sink(
+    query: str,
+    spec: SinkSpec,
+    folder: Path,
+    staging: Path,
+    *,
+    place: str = "",
+    callback: Callback | None = None,
+    limit_s: float = 600.0,
+    columns: Sequence[str] = (),
+) -> Sink:
+    """The sink a query declares. Checks everything and writes nothing.
+
+    ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
+    that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
+    ``columns``: those of the query, where they are known.
+    """
+    place = place or f"query {query!r}"
+    make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
+    make.check()
+    match spec.format:
+        case "parquet" | "json" | "csv":
+            return FileSink(query, make.path(folder), spec.format, make.writer())
+        case "console":
+            return ConsoleSink(query, staging, make.whole_number("rows", 20))
+        case "memory":
+            return MemorySink(query, staging)
+        case "kafka":
+            write = kafka_writer(make.spec.options, place, columns)
+            return CallbackSink(query, staging, write, limit_s)
+        case _:
+            if callback is None:
+                raise make.error("a python sink has no function", "give it through the API")
+            return CallbackSink(query, staging, callback, limit_s)
+
+
+@dataclass(frozen=True)
+class _SinkMaker:
+    """Reads a declaration and says what is wrong with it."""
+
+    query: str
+    spec: SinkSpec
+    place: str
+
+    def error(self, finding: str, remedy: str) -> ConfigError:
+        return ConfigError(self.place, f"sink: {finding}", remedy)
+
+    def check(self) -> None:
+        refuse_long_name(self.query, self.place)
+        known = _OPTIONS.get(self.spec.format)
+        if known is None:
+            raise self.error(
+                f"unknown format {self.spec.format!r}", suggestion(self.spec.format, _OPTIONS)
+            )
+        for option in self.spec.options:
+            if self.spec.format == "kafka" and option.startswith("kafka."):
+                continue  # Kafka's own
+            if option not in known:
+                raise self.error(
+                    f"unknown option {option!r} of {self.spec.format}",
+                    suggestion(option, known) if known else "it has no options",
+                )
+        if self.spec.path is not None and self.spec.format not in ("parquet", "json", "csv"):
+            raise self.error(f"a {self.spec.format} sink has no path", "leave path out")
+
+    def path(self, folder: Path) -> Path:
+        if not self.spec.path:
+            raise self.error("path is missing", 'give a folder, such as path = "out/fire"')
+        if "://" in self.spec.path:
+            raise self.error(
+                f"path {self.spec.path!r} is not on a file system of this machine",
+                "give a folder here, or use a python sink",
+            )
+        path = Path(os.path.abspath(folder / self.spec.path))  # noqa: PTH100  # keeps links
+        above = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
+        if not above.is_dir():
+            raise self.error(f"{above} is not a folder", "choose another path")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise self.error(f"{above} cannot be written to", "choose another path or allow it")
+        return path
+
+    def writer(self) -> Writer:
+        match self.spec.format:
+            case "parquet":
+                chosen = self.choice("compression", _COMPRESSIONS)
+                return lambda table, out: pq.write_table(table, out, compression=chosen)
+            case "json":
+                return write_json_lines
+            case _:
+                header = self.choice("header", ("true", "false")) == "true"
+                delimiter = self.spec.options.get("delimiter", ",")
+                if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+                    raise self.error(f"delimiter {delimiter!r}", "give one ASCII character")
+                return lambda table, out: write_csv(table, out, header=header, delimiter=delimiter)
+
+    def choice(self, option: str, valid: tuple[str, ...]) -> str:
+        found = self.spec.options.get(option, valid[0])
+        if found not in valid:
+            raise self.error(f"{option} {found!r}", suggestion(found, valid))
+        return found
+
+    def whole_number(self, option: str, default: int) -> int:
+        text = self.spec.options.get(option, str(default))
+        if not text.isdecimal():
+            raise self.error(f"{option} {text!r}", "give a whole number, 0 or more")
+        return int(text)

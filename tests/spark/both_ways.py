@@ -1,0 +1,52 @@
+"""Every train through its prepared plan and as an ordinary job, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pytest
+from tests.spark.windows.logs import bag
+
+from daybreak.spark.jobs.prepared.planner import Planner, Recipe
+from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
+from daybreak.spark.sql.catalyst import Catalyst
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class BothWays:
+    """Compares the results of the two ways, for every train of every worker."""
+
+    def __init__(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.trains = 0
+        #: Queries whose results differ.
+        self.different: list[object] = []
+        self._spark = spark
+        prepared = PlanRunner.run
+
+        def run(
+            runner: PlanRunner, recipe: Recipe, tables: Mapping[str, pa.Table]
+        ) -> Computed | None:
+            found = prepared(runner, recipe, tables)
+            if found is not None:
+                self.trains += 1
+                if bag(found.table) != bag(self._ordinary(recipe, tables)):
+                    self.different.append(recipe.key)
+            return found
+
+        monkeypatch.setattr(PlanRunner, "run", run)
+
+    def _ordinary(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> pa.Table:
+        session = type(self._spark)(
+            self._spark.sparkContext, self._spark._jsparkSession.cloneSession()
+        )
+        frames = {}
+        for name, schema in recipe.streams.items():
+            data: Any = tables[name].combine_chunks() if tables[name].num_columns else []
+            frames[name] = session.createDataFrame(data, schema).coalesce(1)
+        planner = SimpleNamespace(session=session, catalyst=Catalyst(session))
+        return recipe.build(cast(Planner, planner), frames).frame.toArrow()
