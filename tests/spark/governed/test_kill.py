@@ -46,15 +46,15 @@ sys.exit(7)
 
 
 def start(folder: Path, how: str) -> subprocess.Popen[bytes]:
-    log = (folder / f"log-{how}").open("wb")
-    return subprocess.Popen(
-        [
-            sys.executable, "-m", "daybreak", "run-script", str(folder / "program.py"),
-            "--classes", str(folder / "classes.toml"), "--log-level", "info",
-            "--", str(folder), how,
-        ],
-        stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    with (folder / f"log-{how}").open("wb") as log:
+        return subprocess.Popen(
+            [
+                sys.executable, "-m", "daybreak", "run-script", str(folder / "program.py"),
+                "--classes", str(folder / "classes.toml"), "--log-level", "info",
+                "--", str(folder), how,
+            ],
+            stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
 
 
 def test_killed_inside_a_granted_micro_batch_it_loses_nothing(tmp_path: Path) -> None:

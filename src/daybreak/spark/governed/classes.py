@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from daybreak.model.declarations import qos_from, read_qos
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS, QueryClass
-from daybreak.model.pipeline import class_of, qos_graph
+from daybreak.model.pipeline import read_class
 from daybreak.model.qos import QoSGraph
 from daybreak.model.tables import Document, Table
 
@@ -51,7 +52,7 @@ class ClassBook:
         if classes is None:
             remedy = "add one, such as alarm = 60"
             raise root.error("has no [classes] table", remedy)
-        declared = [class_of(classes, name) for name in classes.data]
+        declared = [read_class(classes, name) for name in classes.data]
         known = [DEFAULT_CLASS, *(c.name for c in declared)]
         assigned = [_assignment(name, table, known) for name, table in root.children("queries")]
         root.done()
@@ -82,11 +83,12 @@ def graph_of(qos: Qos | None) -> QoSGraph | None:
     """A graph from its points; ``ConfigError`` if they make none."""
     if qos is None or isinstance(qos, QoSGraph):
         return qos
-    try:
-        return QoSGraph(tuple((float(latency), float(utility)) for latency, utility in qos))
-    except (TypeError, ValueError):
-        remedy = "give [latency in s, utility] pairs, such as [[0, 1], [1, 1], [5, 0]]"
-        raise ConfigError("qos graph", f"{qos!r}", remedy) from None
+    points = [list(p) if isinstance(p, tuple) else p for p in qos] if _many(qos) else qos
+    return qos_from(points, "qos graph")
+
+
+def _many(value: object) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _declared(classes: Mapping[str, float] | Iterable[QueryClass]) -> dict[str, QueryClass]:
@@ -104,6 +106,6 @@ def _assignment(pattern: str, table: Table, classes: Sequence[str]) -> Assignmen
     cls = table.need("class", str, "give the class of these queries")
     if cls not in classes:
         raise table.error(f"class {cls!r} is not declared", suggestion(cls, classes), "class")
-    found = Assignment(pattern, cls, qos_graph(table))
+    found = Assignment(pattern, cls, read_qos(table))
     table.done()
     return found

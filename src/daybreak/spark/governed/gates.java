@@ -26,6 +26,10 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.execution.streaming.*;
 import org.apache.spark.sql.execution.streaming.runtime.*;
 import org.apache.spark.sql.streaming.SourceProgress;
@@ -150,7 +154,7 @@ public class Gates extends StreamingQueryListener {
     // Probes
 
     /** Looks at every source once, whichever number of queries reads it, and reports what waits. */
-    public synchronized void probe() {
+    public void probe() {
         HashSet looked = new HashSet();
         ArrayList parked = new ArrayList();
         for (Iterator i = gates.values().iterator(); i.hasNext();) {
@@ -159,23 +163,29 @@ public class Gates extends StreamingQueryListener {
             parked.add(gate);
             for (int s = 0; s < gate.inputs.length; s++) {
                 Feed feed = gate.inputs[s].feed;
-                if (feed != null && looked.add(feed)) feed.look(gate.inputs[s].source);
+                if (feed != null && !looked.contains(feed)
+                    && feed.look(gate.inputs[s].source, gate.x.committedOffsets()))
+                    looked.add(feed);
             }
         }
         for (int i = 0; i < parked.size(); i++) ((Gate) parked.get(i)).report();
-        for (Iterator i = feeds.values().iterator(); i.hasNext();) {
-            Feed feed = (Feed) i.next();
-            if (!feed.trim(gates.values())) i.remove();
+        synchronized (feeds) {
+            for (Iterator i = feeds.values().iterator(); i.hasNext();) {
+                Feed feed = (Feed) i.next();
+                if (!feed.trim(gates.values())) i.remove();
+            }
         }
     }
 
-    synchronized Feed feed(String key, boolean files) {
-        Feed feed = (Feed) feeds.get(key);
-        if (feed == null) {
-            feed = files ? (Feed) new FileFeed() : (Feed) new OffsetFeed();
-            feeds.put(key, feed);
+    Feed feed(String key, boolean files) {
+        synchronized (feeds) {
+            Feed feed = (Feed) feeds.get(key);
+            if (feed == null) {
+                feed = files ? (Feed) new FileFeed() : (Feed) new OffsetFeed();
+                feeds.put(key, feed);
+            }
+            return feed;
         }
-        return feed;
     }
 
     // Small helpers
@@ -259,7 +269,8 @@ public class Gates extends StreamingQueryListener {
     /** What a source holds, in groups that were first seen together. Guarded by itself. */
     abstract static class Feed {
         String trouble = null;
-        abstract void look(Object source);
+        /** Asks the source of a parked query, which may take long; false if it cannot yet. */
+        abstract boolean look(Object source, Object committed);
         /** Adds [arrival ms, source index, units] of each group that holds something new. */
         abstract void waiting(Input input, int index, List found, Object committed) throws Exception;
         /** How far the query has come, in units that only grow; -1: not known yet. */
@@ -283,34 +294,37 @@ public class Gates extends StreamingQueryListener {
                 .getFileStatus((Path) field(source, "qualifiedBasePath")).getModificationTime();
             return changed > 0L && changed < listedMs - 1000L;
         }
-        synchronized void look(Object source) {
+        boolean look(Object source, Object committed) {
             try {
                 long now = System.currentTimeMillis();
-                if (unchanged(source, now)) return;
-                listedMs = now;
-                Path folder = (Path) field(source, "qualifiedBasePath");
-                flat = true;
-                Object listed = call(source, "fetchAllFiles");
-                HashSet paths = new HashSet();
-                ArrayList fresh = new ArrayList();
-                long arrival = Long.MAX_VALUE;
-                Iterator i = scala.jdk.javaapi.CollectionConverters.asJava(
-                    (scala.collection.Iterable) listed).iterator();
-                while (i.hasNext()) {
-                    Object entry = i.next();
-                    Object path = call(entry, "path");
-                    paths.add(path);
-                    flat = flat && folder.equals(((Path) call(path, "toPath")).getParent());
-                    if (known.contains(path)) continue;
-                    long at = ((Long) call(entry, "timestamp")).longValue();
-                    arrival = Math.min(arrival, at);
-                    fresh.add(new Object[] {path, Long.valueOf(at)});
+                if (!unchanged(source, now)) {
+                    listedMs = now;
+                    take((Path) field(source, "qualifiedBasePath"), call(source, "fetchAllFiles"));
                 }
-                known = paths;
-                if (!fresh.isEmpty())
-                    groups.add(new Object[] {Long.valueOf(arrival), fresh.toArray()});
                 trouble = null;
             } catch (Throwable failure) { trouble = String.valueOf(failure); }
+            return true;
+        }
+        synchronized void take(Path folder, Object listed) throws Exception {
+            HashSet paths = new HashSet();
+            ArrayList fresh = new ArrayList();
+            long arrival = Long.MAX_VALUE;
+            flat = true;
+            Iterator i = scala.jdk.javaapi.CollectionConverters.asJava(
+                (scala.collection.Iterable) listed).iterator();
+            while (i.hasNext()) {
+                Object entry = i.next();
+                Object path = call(entry, "path");
+                paths.add(path);
+                flat = flat && folder.equals(((Path) call(path, "toPath")).getParent());
+                if (known.contains(path)) continue;
+                long at = ((Long) call(entry, "timestamp")).longValue();
+                arrival = Math.min(arrival, at);
+                fresh.add(new Object[] {path, Long.valueOf(at)});
+            }
+            known = paths;
+            if (!fresh.isEmpty())
+                groups.add(new Object[] {Long.valueOf(arrival), fresh.toArray()});
         }
         synchronized void waiting(Input input, int index, List found, Object committed)
                 throws Exception {
@@ -353,23 +367,22 @@ public class Gates extends StreamingQueryListener {
     static class OffsetFeed extends Feed {
         final ArrayList marks = new ArrayList();  // long[] {sum of the offsets, arrival ms}
 
-        synchronized void look(Object source) {
+        boolean look(Object source, Object committed) {
+            scala.Option from = ((scala.collection.Map) committed).get(source);
+            if (!from.isDefined()) return false;  // before its first trigger
             try {
-                Object latest = null;
-                if (source instanceof
-                        org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl)
-                    latest = ((org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl)
-                        source).latestOffset(null,
-                        org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable());
-                else
-                    latest = ((org.apache.spark.sql.connector.read.streaming.MicroBatchStream)
-                        source).latestOffset();
-                long sum = sum(latest);
-                long before = marks.isEmpty() ? Long.MIN_VALUE
-                    : ((long[]) marks.get(marks.size() - 1))[0];
-                if (sum > before) marks.add(new long[] {sum, System.currentTimeMillis()});
+                mark(sum(source instanceof SupportsAdmissionControl
+                    ? ((SupportsAdmissionControl) source).latestOffset(
+                        (Offset) from.get(), ReadLimit.allAvailable())
+                    : ((MicroBatchStream) source).latestOffset()));
                 trouble = null;
             } catch (Throwable failure) { trouble = String.valueOf(failure); }
+            return true;
+        }
+        synchronized void mark(long sum) {
+            long before = marks.isEmpty() ? Long.MIN_VALUE
+                : ((long[]) marks.get(marks.size() - 1))[0];
+            if (sum > before) marks.add(new long[] {sum, System.currentTimeMillis()});
         }
         synchronized void waiting(Input input, int index, List found, Object committed)
                 throws Exception {
@@ -402,7 +415,7 @@ public class Gates extends StreamingQueryListener {
             return used;
         }
         static long sum(Object offset) throws Exception {
-            String text = ((org.apache.spark.sql.connector.read.streaming.Offset) offset).json();
+            String text = ((Offset) offset).json();
             return sumOf(new ObjectMapper().readTree(text));
         }
         static long sumOf(JsonNode node) {

@@ -90,13 +90,14 @@ class Governor:
         self.unable: str | None = None
         self._report: RunReport | None = None
         self._probe_s = probe_s
+        before = list(spark.streams.active)
         self._bridge = self._open()
         self._driver = GovernedDriver(
             self._bridge, chosen, book, self._journal.say,
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
         self._roster = self._driver.roster
-        for query in spark.streams.active:
+        for query in before:
             self._driver.let_free(str(query.runId), query.name or str(query.id), BEFORE)
         self._ended = threading.Event()
         self._threads = [
