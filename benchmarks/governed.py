@@ -43,7 +43,7 @@ def child(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
     base: dict[str, Any] = {
-        "queries": asked.queries, "warm_rows": 2000, "backlog": asked.backlog,
+        "queries": asked.queries, "warm_rows": 1000, "backlog": asked.backlog,
         "idle_s": asked.idle_s, "load_s": asked.load_s, "drain_s": asked.drain_s,
     }  # fmt: skip
     say(f"capacity of FAIR pools, {asked.queries} queries")
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--backlog", type=int, default=300_000)
     asked = parse.parse_args(arguments)
     if asked.quick:
-        asked.load_s, asked.drain_s, asked.idle_s, asked.backlog = 40.0, 20.0, 10.0, 100_000
+        asked.load_s, asked.drain_s, asked.idle_s, asked.backlog = 35.0, 15.0, 6.0, 200_000
     began, load = time.time(), os.getloadavg()[0]
     found = measured(asked)
     found["criteria"] = criteria(found)

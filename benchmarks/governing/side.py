@@ -32,6 +32,10 @@ TUNED = {
 }
 
 
+#: The JVM still compiles after its work is done.
+SETTLE_S = 8.0
+
+
 class Side:
     """A session, its queries and what they have read so far."""
 
@@ -148,11 +152,13 @@ def run(plan: Mapping[str, Any]) -> None:
     """Idle, then each load in turn; a rate of 0 measures capacity instead."""
     with tempfile.TemporaryDirectory() as folder:
         side = Side(plan["side"] == "governed", plan["queries"], Path(folder))
-        side.feed(plan["warm_rows"], 1e9).wait()
-        side.drain(120)
+        for _ in range(3):  # what is compiled, and what the policy learns of costs
+            side.feed(plan["warm_rows"], 1e9).wait()
+            side.drain(120)
         if plan["side"] == "capacity":
             tell(capacity_per_s=capacity(side, plan["backlog"]))
         else:
+            time.sleep(SETTLE_S)
             tell(idle_cores=side.idle_cores(plan["idle_s"]))
             for load, rate in plan["rates"].items():
                 first = side.fed
