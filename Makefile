@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run run-kafka test java chromium kafka check lock reproduce soak cluster-test clean
+.PHONY: help run run-kafka test test-fast java chromium kafka check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -23,6 +23,9 @@ run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends 
 
 test: java chromium kafka check  ## lint, types, layers, then every test
 	$(BIN)/python tools/test_lanes.py
+
+test-fast: $(VENV)/.ready  ## tests that need no JVM and no browser: under a minute on two cores
+	$(BIN)/python tools/test_lanes.py --fast
 
 java:
 	@tools/need-java.sh

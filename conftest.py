@@ -1,11 +1,35 @@
-"""Settings of all tests."""
+"""Settings of all tests: which examples hypothesis draws, and how to draw them again."""
+
+from __future__ import annotations
 
 import os
+from random import SystemRandom
 
+import pytest
 from hypothesis import settings
 
 # Where a build decides about a change, the same examples every time; elsewhere, new ones. How long
 # an example takes says more about the machine's load than about the code.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+PROFILE = "ci" if os.environ.get("CI") else "here"
+settings.load_profile(PROFILE)
+
+SEED = "hypothesis_seed"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # Before hypothesis reads it.
+    if PROFILE == "here" and getattr(config.option, SEED, None) is None:
+        setattr(config.option, SEED, SystemRandom().randrange(2**32))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    seed = getattr(config.option, SEED, None)
+    used = f"seed {seed}; repeat with --hypothesis-seed={seed}"
+    if PROFILE == "ci" and seed is None:
+        used = "profile ci, the same examples every time"
+    terminalreporter.write_line(f"hypothesis: {used}")

@@ -5,7 +5,7 @@ box; the box runs for 50 µs, and a new tuple arrives at it. Deadlines are unifo
 times what it takes to serve all boxes once, so that the picture is the same at every size: most
 boxes are served in time, some are late. Lists of one: every decision is a run of the scheduler.
 
-* bucketing: the policy, 50 x 50 buckets kept current by the agenda;
+* bucketing: the policy, 50 x 50 buckets kept current by a timer queue;
 * slope-slack: the policy, an exact choice among all that is ready;
 * fixed: the fixed-priority policy;
 * heapq: no policy, only a heap of the instants at which boxes become late; exact for graphs with

@@ -22,14 +22,14 @@ from typing import Any
 
 from rich.console import Console
 
-from daybreak.links.classes import SECTION_4, LinkClass
+from daybreak.links.frames import HEADER_BYTES
+from daybreak.links.link_classes import SECTION_4, LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.playback import forecast, play
 from daybreak.links.receiver import LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS, make_scheduler
 from daybreak.links.scenario import LinkScenario
 from daybreak.links.sender import LinkSender, parse_address
-from daybreak.links.tuples import LinkTuple
-from daybreak.links.wire import HEADER_BYTES
 from daybreak.report.text import table
 
 QUEUES = (100, 1_000, 10_000)

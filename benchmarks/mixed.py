@@ -70,14 +70,14 @@ def measure(
     from benchmarks.loads.workload import application
 
     from daybreak.policies.registry import make_policy_with
-    from daybreak.simulation.recorded import Record
+    from daybreak.simulation.recorded import RecordedRun
 
     name, parameters = POLICIES[policy]
     app = application(spark, workload, rate_per_s)
     chosen = make_policy_with(name, **parameters)
     with app.run(chosen, run_dir=run_dir, on_failure="report") as run:
         run.wait(args.warm_up + args.seconds + TAIL_S)
-    return score(Record.load(run_dir), workload, policy, load, rate_per_s, args.warm_up)
+    return score(RecordedRun.load(run_dir), workload, policy, load, rate_per_s, args.warm_up)
 
 
 def capacity_of(

@@ -17,7 +17,7 @@ from typing import Any
 import asyncpg
 from redis.asyncio import Redis
 
-from daybreak.filters import Failure, Router, callable_service
+from daybreak.filters import CallFailure, Router, callable_service
 from daybreak.filters.services.postgres import postgres_service
 from daybreak.filters.services.redis import redis_service
 
@@ -61,7 +61,7 @@ async def main(redis_url: str, dsn: str) -> None:
     await clean(redis_url, dsn)
 
 
-def say(failure: Failure) -> None:
+def say(failure: CallFailure) -> None:
     print(f"{failure.service} at {failure.replica}: {failure.error}")
 
 

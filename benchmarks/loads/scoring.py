@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.loads.workload import BROKEN, CLASSES, STREAM
 
 from daybreak.runtime.report import weighted_percentiles
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 
 #: Tuples that arrived so long before the end of a run count, answered or not.
 TAIL_S = 10.0
@@ -37,7 +37,12 @@ class Outcome:
 
 
 def score(
-    record: Record, workload: str, policy: str, load: float, rate_per_s: float, warm_up_s: float
+    record: RecordedRun,
+    workload: str,
+    policy: str,
+    load: float,
+    rate_per_s: float,
+    warm_up_s: float,
 ) -> Outcome:
     """Counts the pairs that arrived after the warm-up and ``TAIL_S`` before the end."""
     report, end_ns = record.report, record.end_ns

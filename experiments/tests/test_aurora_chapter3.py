@@ -43,6 +43,7 @@ def test_saturation_lies_between_the_loads_around_it() -> None:
     assert saturation([below, *[above] * (len(LOADS) - 1)]) == pytest.approx(middle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [fig_3_8, fig_3_10], ids=lambda e: e.__name__)
 def test_quick_experiments_hold_on_another_seed(experiment: Callable[[Context], Outcome]) -> None:
     outcome = experiment(Context(seeds=[9], workers=1))

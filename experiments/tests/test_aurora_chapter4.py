@@ -73,6 +73,7 @@ def test_sustained_is_the_last_rate_before_the_first_fall() -> None:
     assert sustained([1, 2], [0.5, 1.0]) == 0
 
 
+@pytest.mark.slow
 def test_sustained_overload_holds_on_another_seed() -> None:
     outcome = table_4_6(Context(seeds=[9], workers=1))
     assert [c.claim for c in outcome.claims if c.kind == "robust" and not c.holds] == []

@@ -95,6 +95,7 @@ def test_the_break_even_is_interpolated() -> None:
     assert _break_even([1.1] * 5) == "not up to 20 µs"
 
 
+@pytest.mark.slow
 def test_levelling_removes_an_inversion_that_plain_mbd_has() -> None:
     """A short run of the real thing: class 1 of 5G_4 at 500 tuples/s."""
     base = {"warm_up_s": 0.2, "patience_s": 0.2}
@@ -108,6 +109,7 @@ def test_levelling_removes_an_inversion_that_plain_mbd_has() -> None:
     assert ours.weighted_ms < 1.2 * plain.weighted_ms
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_runs_judges_and_draws() -> None:
     from matplotlib.figure import Figure
 

@@ -35,6 +35,7 @@ def test_every_figure_of_the_chapter_is_there() -> None:
     assert names == [f"filters/fig6.{n}" for n in range(1, 6)]
 
 
+@pytest.mark.slow
 def test_routers_with_online_estimates_recover_from_a_slower_service() -> None:
     outcome = section4_1(Context(seeds=[1, 2], workers=1))
     assert outcome.holds

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daybreak.freshness.simulator import Events
+from daybreak.freshness.mirror_simulator import Events
 from daybreak.model import ConfigError
 from daybreak_experiments.core import Context
 from daybreak_experiments.freshening import EXPERIMENTS

@@ -1,5 +1,7 @@
 """The link experiments that run in a blink, and that every figure has one."""
 
+import pytest
+
 from daybreak.links.needs import Need
 from daybreak_experiments.core import Context
 from daybreak_experiments.links import EXPERIMENTS
@@ -12,6 +14,7 @@ def test_every_figure_of_the_text_but_the_drawing_of_the_setup_has_an_experiment
     assert {f"links/fig{n}" for n in (1, 2, 4, 5, 6, 7, 8, 9)} <= BY_NAME.keys()
 
 
+@pytest.mark.slow
 def test_quick_experiments_hold() -> None:
     for name in ("links/fig1", "links/fig2", "links/section5.3", "links/sizes"):
         outcome = BY_NAME[name].run(Context(seeds=[1, 2], workers=1))

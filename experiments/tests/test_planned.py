@@ -46,6 +46,7 @@ def test_bounds_fall_with_the_load() -> None:
     assert 0.9 < bounds[-1] < 0.96
 
 
+@pytest.mark.slow
 def test_one_case_is_measured() -> None:
     found = measure(One("wildfire", 0.4, PLANNED, 1))
     assert found.utility == pytest.approx(1.0, abs=0.01)

@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "wildfire-sim.toml"
 
+pytestmark = pytest.mark.slow
+
 
 def daybreak(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -117,6 +119,7 @@ def test_importing_daybreak_needs_no_pyspark_and_no_java(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.spark
 def test_check_refuses_sinks_that_overlap(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "p.toml").write_text(

@@ -8,12 +8,14 @@ from tests.cli.test_commands import ROOT, answer, daybreak
 FILTERS = str(ROOT / "examples" / "filters.toml")
 
 
+@pytest.mark.slow
 def test_the_optimum_and_its_flow(tmp_path: Path) -> None:
     found = answer("filters", "optimum", FILTERS, cwd=tmp_path)
     assert found["optimum_per_s"] == pytest.approx(13.889, abs=5e-4)
     assert found["flows_per_s"]["users -> stock -> fraud"] == pytest.approx(8.436, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_simulating_compares_routers(tmp_path: Path) -> None:
     call = ("filters", "simulate", FILTERS, "--compare", "fixed", "--tuples", "2000")
     found = answer(*call, cwd=tmp_path)["routers"]
@@ -23,6 +25,7 @@ def test_simulating_compares_routers(tmp_path: Path) -> None:
     assert "mean latency" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "finding"),
     [

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from daybreak.cli import freshen
 from daybreak.cli.main import app
-from daybreak.freshness import Mirror, Plan, curve, plan
+from daybreak.freshness import Mirror, RefreshPlan, curve, plan
 from daybreak.model import ConfigError
 
 TABLE = pa.table(
@@ -54,6 +54,7 @@ def test_plan_writes_frequencies_and_reports_the_certificate(objects: Path) -> N
     assert written["interval"].to_pylist()[3:] == [None, None]
 
 
+@pytest.mark.slow
 def test_plan_reads_csv_and_draws(tmp_path: Path) -> None:
     objects, picture, out = (tmp_path / name for name in ("o.csv", "p.png", "plan.csv"))
     pa_csv.write_csv(TABLE, objects)
@@ -64,12 +65,13 @@ def test_plan_reads_csv_and_draws(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["o.csv", "p.png", "plan.csv"]
 
 
+@pytest.mark.slow
 def test_a_large_mirror_is_drawn_from_a_condensed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned: list[int] = []
 
-    def noted(mirror: Mirror, budgets: list[float]) -> list[Plan]:
+    def noted(mirror: Mirror, budgets: list[float]) -> list[RefreshPlan]:
         planned.append(len(mirror))
         return curve(mirror, budgets)
 

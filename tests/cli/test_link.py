@@ -84,6 +84,7 @@ def test_mistakes_in_a_scenario_are_named(
     assert "link.toml" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_a_sender_and_a_receiver_as_two_processes(tmp_path: Path) -> None:
     out = tmp_path / "received.jsonl"
     with subprocess.Popen(
@@ -113,6 +114,7 @@ def test_a_sender_and_a_receiver_as_two_processes(tmp_path: Path) -> None:
     assert len(lines) == sum(c["delivered"] for c in here.values())
 
 
+@pytest.mark.slow
 def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports(
     tmp_path: Path,
 ) -> None:
@@ -139,6 +141,7 @@ def test_lines_of_standard_input_are_sent_and_an_interrupted_receiver_reports(
     assert [c["on_time"] for c in json.loads(received)["classes"].values()] == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_sender_without_a_receiver_says_so() -> None:
     send = daybreak("link", "send", "--to", "127.0.0.1:1", "--faster", "100", "--seconds", "20")
     result = subprocess.run(send, capture_output=True, text=True, check=False)

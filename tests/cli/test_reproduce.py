@@ -39,6 +39,7 @@ def packages(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [("aurora/table3.1", "--json"), ("--list",), ("--all",)])
 def test_without_experiments_it_names_the_command_that_installs_them(
     packages: Path, args: tuple[str, ...]
@@ -50,6 +51,7 @@ def test_without_experiments_it_names_the_command_that_installs_them(
     assert not done.stdout
 
 
+@pytest.mark.slow
 def test_a_package_that_cannot_be_loaded_is_named(packages: Path) -> None:
     info = packages / "broken-1.dist-info"
     info.mkdir()

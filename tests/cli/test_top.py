@@ -48,6 +48,7 @@ def top(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_one_frame_shows_classes_queries_and_jobs(tmp_path: Path, asked: list[Any]) -> None:
     done = top(str(tmp_path), "--once", "--queries", "3", "--sort", "tuples")
     assert done.returncode == 0, done.stderr
@@ -61,11 +62,13 @@ def test_one_frame_shows_classes_queries_and_jobs(tmp_path: Path, asked: list[An
     assert "query-1 " not in shown.split("jobs")[0]
 
 
+@pytest.mark.slow
 def test_json_is_the_snapshot_itself(tmp_path: Path, asked: list[Any]) -> None:
     done = top(str(tmp_path), "--json")
     assert json.loads(done.stdout) == json.loads(json.dumps(snapshot(30).to_json()))
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_go_on_is_told_of_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "daybreak.json").write_text("{}")
     for args, finding in (
@@ -83,6 +86,7 @@ def test_a_run_that_does_not_go_on_is_told_of_in_one_line(tmp_path: Path) -> Non
             assert "daybreak dashboard" in text
 
 
+@pytest.mark.slow
 def test_a_terminal_is_followed_until_ctrl_c_and_only_news_are_asked_for(
     tmp_path: Path, asked: list[Mapping[str, Any]]
 ) -> None:

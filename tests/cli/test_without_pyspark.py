@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 #: As if it were not installed.
 HIDE = "import sys; sys.modules['pyspark'] = None; "
 

@@ -21,6 +21,7 @@ def daybreak(*args: str) -> list[str]:
     return [sys.executable, "-c", "from daybreak.cli.main import main; main()", *args]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_served_until_it_is_told_to_stop(record: Path) -> None:
     command = daybreak("dashboard", str(record), "--address", "127.0.0.1:0")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
@@ -35,6 +36,7 @@ def test_a_finished_run_is_served_until_it_is_told_to_stop(record: Path) -> None
         assert serving.stderr.read() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "finding"),
     [

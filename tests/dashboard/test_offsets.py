@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from benchmarks.chromium import chromium
 from playwright.sync_api import expect
 from tests.runtime.snapshots import snapshot
@@ -13,6 +14,7 @@ from tests.runtime.snapshots import snapshot
 from daybreak.dashboard.server import Dashboard
 
 
+@pytest.mark.browser
 def test_every_partition_is_listed_with_its_lag() -> None:
     shown = [snapshot()]
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from benchmarks.chromium import chromium
 from playwright.sync_api import expect
 from tests.runtime.snapshots import snapshot
 
 from daybreak.dashboard.server import Dashboard
 from daybreak.runtime.snapshot import Snapshot
+
+pytestmark = pytest.mark.browser
 
 PLAN = {
     "utility": 0.9712,

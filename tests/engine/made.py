@@ -77,11 +77,11 @@ class First(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.heard.append(("completion", plan, cost_ns))
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.heard.append(("boarding", box))
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.heard.append(("withdrawn", box))
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        self.heard.append(("ride", box))
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self.heard.append(("returned", box))
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self.heard.append(tuple(change))

@@ -30,20 +30,20 @@ from daybreak.policies.registry import all_policies, make_policy_with
 
 #: Queries that share jobs, some that do not, and queries over windows; two classes.
 FACTS = (
-    QueryFacts("a0", ("a",), kin="a"),
-    QueryFacts("a1", ("a",), kin="a"),
-    QueryFacts("a2", ("a",), kin="a", on_full="skip"),
+    QueryFacts("a0", ("a",), share_key="a"),
+    QueryFacts("a1", ("a",), share_key="a"),
+    QueryFacts("a2", ("a",), share_key="a", on_full="skip"),
     QueryFacts("ab", ("a", "b"), "job", on_full="skip"),
     QueryFacts("w0", ("a",), "window", "w", spared=True),
     QueryFacts("w1", ("a",), "window", "w", spared=True, on_full="skip"),
-    QueryFacts("b0", ("b",), kin="b"),
-    QueryFacts("b1", ("b",), kin="b", on_full="block"),
+    QueryFacts("b0", ("b",), share_key="b"),
+    QueryFacts("b1", ("b",), share_key="b", on_full="block"),
 )
 CLASSES = "hhhlllll"
 #: What may come while it runs.
 MORE = (
-    QueryFacts("a3", ("a",), kin="a"),
-    QueryFacts("b2", ("b",), kin="b", on_full="skip"),
+    QueryFacts("a3", ("a",), share_key="a"),
+    QueryFacts("b2", ("b",), share_key="b", on_full="skip"),
     QueryFacts("b3", ("b",), "job"),
 )
 STREAMS = ("a", "b")
@@ -94,12 +94,12 @@ class Whims(BasePolicy):
         self._planned.remove(plan)
         assert not any(self.view.running[step.box] for step in plan.steps)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
         assert self.view.running[box]
         assert box not in self._gone, "withdrawn twice"
         self._gone.add(box)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
         assert not self.view.running[box]
         self._gone.remove(box)
 

@@ -42,7 +42,7 @@ from daybreak.model.network import Box, Query
 from daybreak.policies.base import Plan, Step
 
 LONE = QueryFacts("lone", ("s",), "job")
-PAIR = [QueryFacts("q0", ("s",), kin="s"), QueryFacts("q1", ("s",), kin="s")]
+PAIR = [QueryFacts("q0", ("s",), share_key="s"), QueryFacts("q1", ("s",), share_key="s")]
 ITEM = Waiting(0, "s", 5, 0)
 GROUP = Group((0,), (ITEM,), (0,))
 
@@ -79,7 +79,7 @@ def test_a_query_that_is_paused_between_jobs_waits_until_it_is_resumed() -> None
     assert (bench.owner(0), bench.waiting(0)) == (Owner.HELD, [ITEM])
     assert (bench.engine.state.pending, bench.engine.quiet) == ([0], True)
     assert bench.tell(Resume(0, command=7)) == [Finished(7), start(1, [GROUP])]
-    assert heard(bench) == [("boarding", 0), ("paused", 0), ("ride", 0), ("resumed", 0)]
+    assert heard(bench) == [("withdrawn", 0), ("paused", 0), ("returned", 0), ("resumed", 0)]
 
 
 def test_a_job_of_a_paused_query_ends_and_none_follows() -> None:
@@ -247,7 +247,7 @@ def test_another_policy_is_replaced_by_a_fresh_one() -> None:
     assert out == [start(2, [group], worker=0)]
     assert bench.engine.policy is not bench.policy
     bench.tell(bench.well(job))
-    assert heard(bench) == [("boarding", 0), ("arrival", 1, 2), ("ride", 0)]
+    assert heard(bench) == [("withdrawn", 0), ("arrival", 1, 2), ("returned", 0)]
 
 
 @pytest.mark.parametrize("policy", [First, Learner])
@@ -292,10 +292,10 @@ def test_a_policy_that_takes_over_never_hears_of_plans_it_did_not_make() -> None
     assert [bench.owner(b) for b in range(4)] == [
         Owner.RIDING, Owner.RIDING, Owner.IDLE, Owner.HELD,
     ]  # fmt: skip
-    assert fresh.heard == [("boarding", 0), ("boarding", 1), ("arrival", 2, 5), ("boarding", 3)]
+    assert fresh.heard == [("withdrawn", 0), ("withdrawn", 1), ("arrival", 2, 5), ("withdrawn", 3)]
     out = bench.tell(bench.well(job))
     assert out[1:] == [start(2, [Group((2,), (ITEM,), (2,))])]
-    assert fresh.heard[4:] == [("ride", 0), ("ride", 1)]
+    assert fresh.heard[4:] == [("returned", 0), ("returned", 1)]
     [order] = bench.engine.orders.values()
     bench.tell(bench.well(StartJob(order.number, 0, order.plan, order.groups)))
     assert fresh.heard[6:] == [("completion", Plan((Step(2),)), 10 * MS)], "of its own it does"

@@ -30,12 +30,12 @@ def state_of(classes: str) -> SystemState:
 
 
 def compositor_of(
-    state: SystemState, kin: Sequence[str | None], kinds: Sequence[Kind] | None = None
+    state: SystemState, share_keys: Sequence[str | None], kinds: Sequence[Kind] | None = None
 ) -> Compositor:
-    kinds = ["filter"] * len(kin) if kinds is None else kinds
+    kinds = ["filter"] * len(share_keys) if kinds is None else kinds
     return Compositor(
         state,
-        kin.__getitem__,
+        share_keys.__getitem__,
         lambda b: kinds[b] == "window",
         bound_ns=10**8,
         kind=kinds.__getitem__,
@@ -129,7 +129,7 @@ def test_a_slow_machine_shows_in_cells_that_have_hardly_run() -> None:
     """A dozen cells with few jobs each, all ten times as slow as their kind is believed to be."""
     compositor = compositor_of(state_of("a" * 12), [None] * 12, ["window"] * 12)
     for box in range(10):
-        for _ in range(6):
+        for _ in range(8):
             compositor.learn([box], [box], 10_000, 1_400_000_000)
     compositor.learn([10], [10], 20_000, 1_700_000_000)
     costs = [cell.cost for cell in compositor.cells()]
@@ -166,11 +166,11 @@ def test_riders_join_while_their_margins_fit() -> None:
     state = state_of("a" * 40)
     compositor = compositor_of(state, ["k"] * 40)
     state.pending[:] = [3000] * 40
-    ride = compositor.group(5, 3000)
-    assert ride.boxes[0] == 5
-    assert sorted(ride.cell) == list(range(40))
-    assert len(ride.boxes) == 40
-    assert ride.tuples == 3000
+    group = compositor.group(5, 3000)
+    assert group.boxes[0] == 5
+    assert sorted(group.cell) == list(range(40))
+    assert len(group.boxes) == 40
+    assert group.tuples == 3000
     state.pending[7] = 1000  # it is ahead: both go on together from there
     assert compositor.group(5, 3000).tuples == 2000
 

@@ -24,7 +24,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.overload import overload
 from daybreak.runtime.report import Backlog
 from daybreak.simulation.jobs import NEVER, VirtualDriver
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Outcome
 
@@ -103,18 +103,18 @@ class Listed(BasePolicy):
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
         self._list: deque[int] = deque()
-        self._boarded: set[int] = set()
+        self._withdrawn: set[int] = set()
         self.overtaken = 0
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self._list.append(box)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self._boarded.add(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self._withdrawn.add(box)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        self._boarded.remove(box)  # it is told of no ride that it did not see begin
-        super().on_ride(box, cost_ns, now_ns)
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self._withdrawn.remove(box)  # it is told of no ride that it did not see begin
+        super().on_returned(box, cost_ns, now_ns)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         [step] = plan.steps
@@ -125,7 +125,7 @@ class Listed(BasePolicy):
     def decide(self, now_ns: int, worker: int) -> Plan | None:
         while self._list:
             box = self._list.popleft()
-            if box in self._boarded or not self.view.running[box]:  # else it hears of its end
+            if box in self._withdrawn or not self.view.running[box]:  # else it hears of its end
                 return Plan((Step(box),))
         return None
 
@@ -138,6 +138,7 @@ def test_a_plan_may_be_overtaken_by_an_express_worker() -> None:
     assert policy.overtaken > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str) -> None:
     replay, random = model(workers=2, rate_per_s=25.0), Random(7)
@@ -177,7 +178,7 @@ def test_shares_of_time_count_express_workers(tmp_path: Path) -> None:
     outcome = Outcome("replayed", True, report, {}, 1.0)
     assert report.threads == 3
     assert 2 / 3 < outcome.busy <= 1.0
-    stretch = Record.load(tmp_path).stretch(10**9, 2 * 10**9)
+    stretch = RecordedRun.load(tmp_path).stretch(10**9, 2 * 10**9)
     assert stretch.spent.total_ns == 4 * 10**9, "and the scheduler's own thread"
 
 

@@ -86,7 +86,7 @@ def test_a_query_that_may_skip_loses_what_lies_before_the_cut() -> None:
     assert bench.tell(Skipped(1)) == []
     assert (bench.owner(0), bench.waiting(0)) == (Owner.IDLE, [third])
     assert isinstance(bench.engine.policy, Idle)
-    assert bench.engine.policy.heard[-2:] == [("boarding", 0), ("ride", 0)]
+    assert bench.engine.policy.heard[-2:] == [("withdrawn", 0), ("returned", 0)]
 
 
 def test_a_skip_that_cannot_be_recorded_puts_everything_back() -> None:

@@ -36,7 +36,7 @@ from daybreak.model.limits import Limits
 from daybreak.policies.base import Plan, Step, Wait
 
 LONE = QueryFacts("lone", ("s",), "job")
-PAIR = [QueryFacts("q0", ("s",), kin="s"), QueryFacts("q1", ("s",), kin="s")]
+PAIR = [QueryFacts("q0", ("s",), share_key="s"), QueryFacts("q1", ("s",), share_key="s")]
 WINDOW = QueryFacts("windows", ("s",), "window", "w", spared=True)
 
 
@@ -148,7 +148,7 @@ def test_queries_at_the_same_place_run_as_one_job() -> None:
     assert sum(account.shares) == 10 * MS
     assert isinstance(bench.policy, First)
     told = [h[0] for h in bench.policy.heard]
-    assert told == ["arrival", "arrival", "boarding", "completion", "ride"]
+    assert told == ["arrival", "arrival", "withdrawn", "completion", "returned"]
 
 
 def test_a_query_at_another_place_does_not_run_along() -> None:
@@ -193,7 +193,7 @@ def test_an_express_worker_takes_the_highest_class_alone() -> None:
     assert job_in(out).worker == 1, "the other worker is the policy's, and busy"
     assert isinstance(bench.policy, First)
     assert [h for h in bench.policy.heard if h[1] == 1][1:] == [
-        ("boarding", 1), ("arrival", 1, 2), ("ride", 1), ("boarding", 1),
+        ("withdrawn", 1), ("arrival", 1, 2), ("returned", 1), ("withdrawn", 1),
     ]  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def test_our_own_disk_is_no_fault_of_the_querys() -> None:
 
 def test_after_a_group_failed_suspects_run_alone_and_come_back() -> None:
     """The query that was asked ran by itself, and well: one of the others failed the group."""
-    bench = Bench([*PAIR, QueryFacts("q2", ("s",), kin="s")])
+    bench = Bench([*PAIR, QueryFacts("q2", ("s",), share_key="s")])
     job = job_in(bench.tell(SegmentArrived(bench.segment("s", 5))))
     assert job.groups[0].boxes == (0, 1, 2)
     alone = Done((0,), ran(1))

@@ -97,7 +97,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
 
     @rule(data=st.data(), tuples=st.integers(1, 4))
     def aside_range(self, data: st.DataObject, tuples: int) -> None:
-        able = [b for b, life in self.lives.items() if life.facts.kin is None]
+        able = [b for b, life in self.lives.items() if life.facts.share_key is None]
         if able:
             boxes = data.draw(st.lists(st.sampled_from(able), min_size=1, unique=True))
             item = Waiting(self.now_ns, ASIDE, tuples, self.aside)

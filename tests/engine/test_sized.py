@@ -38,7 +38,7 @@ def test_the_train_is_the_policys_only_if_it_sizes_trains(policy: BasePolicy, wh
         queries=[Query(name=n, output=n) for n in NAMES],
     )
     engine = Engine(
-        JobState(network), [QueryFacts(n, ("s",), kin="s") for n in NAMES],
+        JobState(network), [QueryFacts(n, ("s",), share_key="s") for n in NAMES],
         [Inbox() for _ in NAMES], policy, Settings(rider_bound_ns=1_000_000),
     )  # fmt: skip
     everything = RangeArrived(tuple(range(len(NAMES))), Waiting(0, "s", 1_000_000, 0))

@@ -7,6 +7,12 @@ from benchmarks.servers import HttpFilter, PostgresServer, RedisServer, Server
 from tests.filters.stock import fill
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "servers" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def servers() -> Iterator["Servers"]:
     made = Servers()

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from daybreak.filters import Capacity, OnlineEstimator, Trigger, measure
-from daybreak.filters.capacity import Ticket
+from daybreak.filters.capacity import CallTicket
 
 
 def service(threads: int, service_time_s: float, jitter: float = 0.0, network_s: float = 0.0):  # type: ignore[no-untyped-def]
@@ -51,7 +51,7 @@ def drive(
 ) -> float:
     """A saturated service of so many threads behind the estimator's own limit."""
     free_at = [from_s] * threads
-    inside: list[tuple[float, Ticket]] = []
+    inside: list[tuple[float, CallTicket]] = []
     now_s = from_s
     for n in range(calls):
         while len(inside) < estimator.limit:

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.servers import free_port
 from tests.filters.conftest import Servers
 
-from daybreak.filters import Failure, FilterFailed, Router, Service, callable_service
+from daybreak.filters import CallFailure, FilterFailed, Router, Service, callable_service
 from daybreak.filters.probing import measure_replica
 from daybreak.filters.services.http import http_service
 from daybreak.filters.services.postgres import postgres_service
@@ -47,7 +47,7 @@ def hidden(text: str) -> None:
     assert "t0ken-1" not in text, text
 
 
-def ended(service: Service, failures: list[Failure]) -> FilterFailed:
+def ended(service: Service, failures: list[CallFailure]) -> FilterFailed:
     """The error that a run with this one service ends with."""
 
     async def run() -> None:
@@ -67,7 +67,7 @@ def test_a_connection_refused_shows_no_credentials(
 ) -> None:
     query = {"redis": "", "postgresql": "?application_name=t0ken-1", "http": "?token=t0ken-1"}
     url = f"{scheme}://ann:{ESCAPED}@127.0.0.1:{free_port()}/{query[scheme]}"
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
     with caplog.at_level(logging.DEBUG):
         error = ended(MAKERS[scheme](url), failures)
     assert failures

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from daybreak.filters import Dependencies
-from daybreak.filters.tuples import StreamTuple
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.model import ConfigError
 
 DIAMOND = Dependencies("abcd", {"b": ["a"], "c": ["a"], "d": ["b", "c"]})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.filters import Replica, Service
-from daybreak.filters.health import ServiceState
+from daybreak.filters.replica_health import ServiceState
 
 
 class Somewhere(Replica):

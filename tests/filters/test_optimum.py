@@ -35,6 +35,7 @@ def test_the_report_s_three_filters() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ANY_FILTER, min_size=1, max_size=5))
 def test_subsets_condon_and_the_linear_program_agree(filters: list[Estimate]) -> None:
@@ -43,6 +44,7 @@ def test_subsets_condon_and_the_linear_program_agree(filters: list[Estimate]) ->
     assert sum(condon_flow(filters).values()) == pytest.approx(best, rel=1e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_FILTER, min_size=1, max_size=10))
 def test_condon_s_flow_overloads_nobody_and_uses_few_orders(filters: list[Estimate]) -> None:

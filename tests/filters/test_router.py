@@ -9,7 +9,7 @@ import pytest
 
 from daybreak.filters import (
     ROUTERS,
-    Failure,
+    CallFailure,
     FilterFailed,
     Passed,
     Replica,
@@ -110,7 +110,7 @@ def test_an_async_source_is_read_no_further_than_the_window() -> None:
 
 def test_a_failed_replica_is_replaced_by_the_other_and_asked_again_later() -> None:
     one, two = Flaky("one"), Flaky("two")
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
     now_s = 0.0
 
     async def run() -> list[Passed]:
@@ -145,9 +145,9 @@ def test_a_failed_replica_is_replaced_by_the_other_and_asked_again_later() -> No
 
 def test_tuples_of_a_dead_service_wait_and_are_decided_once_it_is_back() -> None:
     only = Flaky("only")
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
 
-    def failed(failure: Failure) -> None:
+    def failed(failure: CallFailure) -> None:
         failures.append(failure)
         only.down = len(failures) < 3
 
@@ -182,7 +182,7 @@ def test_no_answer_in_time_is_a_failure() -> None:
             await asyncio.sleep(60)
         return True
 
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
     service = callable_service("slow", slow_once, timeout_s=0.05)
     found = asyncio.run(gather(Router([service], on_failure=failures.append), [1]))
     assert [p.tuple for p in found] == [1]
@@ -252,6 +252,7 @@ def test_dependencies_are_kept_by_the_router() -> None:
     assert seen == ["first", "middle", "last"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", ["online", "probe"])
 def test_unknown_threads_are_found_out(capacity: Any) -> None:
     async def run() -> Router:

@@ -20,14 +20,7 @@ from tests.filters.stock import (
     users,
 )
 
-from daybreak.filters import (
-    Capacity,
-    Failure,
-    FilterFailed,
-    Passed,
-    Router,
-    ServiceUnavailable,
-)
+from daybreak.filters import CallFailure, Capacity, FilterFailed, Passed, Router, ServiceUnavailable
 from daybreak.filters.probing import measure_replica
 from daybreak.filters.services.postgres import PostgresReplica, postgres_service
 from daybreak.filters.services.redis import redis_service
@@ -78,7 +71,7 @@ async def paced(keys: Iterable[int], hook: Any) -> AsyncIterator[int]:
 
 def test_one_redis_down_and_back_the_other_takes_over(servers: Servers) -> None:
     failing = servers.redis[0]
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
     down = asyncio.Event()
 
     async def hook(k: int) -> None:
@@ -90,7 +83,7 @@ def test_one_redis_down_and_back_the_other_takes_over(servers: Servers) -> None:
             failing.start()
             await fill_redis(failing)
 
-    def failed(failure: Failure) -> None:
+    def failed(failure: CallFailure) -> None:
         failures.append(failure)
         down.set()
 
@@ -117,7 +110,7 @@ def test_a_service_killed_in_the_middle_loses_and_repeats_nothing(
     servers: Servers, kind: str
 ) -> None:
     killed = servers.postgres[0] if kind == "stock" else servers.http
-    failures: list[Failure] = []
+    failures: list[CallFailure] = []
     dead = asyncio.Event()
     decisions: list[int] = []
 
@@ -125,7 +118,7 @@ def test_a_service_killed_in_the_middle_loses_and_repeats_nothing(
         if k == 400:
             killed.kill()
 
-    def failed(failure: Failure) -> None:
+    def failed(failure: CallFailure) -> None:
         failures.append(failure)
         dead.set()
 

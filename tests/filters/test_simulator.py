@@ -9,9 +9,9 @@ from tests.filters.examples import ESTIMATES, REPORT
 
 from daybreak.filters import (
     ROUTERS,
-    Change,
     Estimate,
     Filter,
+    FilterChange,
     Load,
     make_router,
     optimum_per_s,
@@ -21,6 +21,7 @@ from daybreak.filters.routers import Fixed, FreeFirst
 from daybreak.model import ConfigError
 
 
+@pytest.mark.slow
 def test_one_filter_waits_as_the_m_d_1_queue() -> None:
     alone = (Filter(name="only", service_time_s=0.1, selectivity=0.5),)
     load = Load(tuples=60_000, rate_per_s=6)
@@ -69,6 +70,7 @@ def test_the_same_seed_gives_the_same_run_and_no_router_changes_a_fate(name: str
     assert first.counts.decided == 2000
 
 
+@pytest.mark.slow
 def test_with_all_filters_idle_free_first_takes_as_long_as_the_first_to_drop() -> None:
     load = Load(tuples=20_000, rate_per_s=0.5, process="uniform")
     report = simulate(REPORT, FreeFirst(), load, seed=1)
@@ -76,6 +78,7 @@ def test_with_all_filters_idle_free_first_takes_as_long_as_the_first_to_drop() -
     assert report.mean_latency_s == pytest.approx(0.128, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filters",
     [
@@ -115,8 +118,9 @@ def test_dependencies_hold_and_cost_what_the_program_says() -> None:
     assert report.throughput_per_s == pytest.approx(best, rel=0.03)
 
 
+@pytest.mark.slow
 def test_condon_told_of_a_drift_keeps_up_where_a_fixed_order_does_not() -> None:
-    slower = [Change(at_s=0.0, filter=0, service_time_s=0.4)]
+    slower = [FilterChange(at_s=0.0, filter=0, service_time_s=0.4)]
     drifted = [Estimate(0.4, 1, 0.4), *ESTIMATES[1:]]
     best = optimum_per_s(drifted)
     load = Load(tuples=8000, population=64, warmup=0.4)
@@ -127,7 +131,7 @@ def test_condon_told_of_a_drift_keeps_up_where_a_fixed_order_does_not() -> None:
 
 
 def test_a_changed_selectivity_is_learned() -> None:
-    change = [Change(at_s=200.0, filter=2, selectivity=0.05)]
+    change = [FilterChange(at_s=200.0, filter=2, selectivity=0.05)]
     load = Load(tuples=8000, population=64, warmup=0.6)
     best = optimum_per_s([*ESTIMATES[:2], Estimate(0.2, 1, 0.05)])
     report = simulate(REPORT, make_router("condon"), load, 1, changes=change, online=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daybreak.freshness.estimate import (
-    Prior,
+    RatePrior,
     Visits,
     estimate_rates,
     exploration_floor,
@@ -49,7 +49,7 @@ def test_the_estimate_is_the_likelihoods_maximum() -> None:
 
 
 def test_a_new_object_gets_the_priors_mean_and_visits_override_it() -> None:
-    prior = Prior(mean=2.0, weight=0.5)
+    prior = RatePrior(mean=2.0, weight=0.5)
     visits = Visits.of(np.ones(400, int), np.full(400, 0.1), np.zeros(400, bool))
     new, quiet = estimate_rates(visits, 2, prior)
     assert new == pytest.approx(2.0)
@@ -71,7 +71,7 @@ def test_visits_without_a_time_before_them_are_refused() -> None:
     with pytest.raises(ConfigError, match="no time before"):
         Visits.of([0], [0.0], [True])
     with pytest.raises(ConfigError, match="prior"):
-        Prior(mean=0)
+        RatePrior(mean=0)
 
 
 IDS = ["a", "b", "c", "d"]

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daybreak.freshness import (
-    Limits,
     Mirror,
-    Plan,
+    RefreshLimits,
+    RefreshPlan,
     condensed,
     curve,
     floor_for_age,
@@ -20,7 +20,7 @@ from daybreak.freshness import (
     plan,
 )
 from daybreak.freshness.mirror import Floats
-from daybreak.freshness.staleness import solve_staleness, staleness_for_freshness
+from daybreak.freshness.stationarity import solve_staleness, staleness_for_freshness
 from daybreak.model import ConfigError
 
 RATES = [1, 2, 3, 4, 5]
@@ -116,7 +116,7 @@ def test_equal_objects_share_equally_however_scarce() -> None:
         assert made.frequency == pytest.approx([budget / 7] * 7, rel=1e-9)
 
 
-def check_limits(mirror: Mirror, limits: Limits, made: Plan) -> None:
+def check_limits(mirror: Mirror, limits: RefreshLimits, made: RefreshPlan) -> None:
     """KKT with bounds: at a floor the marginal value is at most the group's, at a cap more."""
     values = marginal_values(mirror, made.frequency)
     assert limits.floor is not None
@@ -150,7 +150,7 @@ def test_floors_caps_and_groups_together(seed: int) -> None:
     floor = rng.uniform(0, 0.1, 60) * (rng.random(60) < 0.5)
     cap = np.where(rng.random(60) < 0.3, rng.uniform(0.2, 2, 60), np.inf)
     needs = np.bincount(group, weights=mirror.size * floor, minlength=6)
-    limits = Limits(floor, cap, group, needs + rng.uniform(0.01, 20, 6))
+    limits = RefreshLimits(floor, cap, group, needs + rng.uniform(0.01, 20, 6))
     made = plan(mirror, float(needs.sum()) + rng.uniform(1, 60), limits)
     assert made.gap < 1e-9
     assert (made.frequency >= floor).all()
@@ -160,12 +160,12 @@ def test_floors_caps_and_groups_together(seed: int) -> None:
 
 def test_a_closed_group_gets_nothing_and_the_others_its_share() -> None:
     mirror = Mirror.of([1.0, 1.0, 1.0])
-    limits = Limits(group=np.array([0, 1, 1]), group_cap=np.array([0.0, np.inf]))
+    limits = RefreshLimits(group=np.array([0, 1, 1]), group_cap=np.array([0.0, np.inf]))
     assert plan(mirror, 4, limits).frequency == pytest.approx([0, 2, 2])
 
 
 def test_caps_that_leave_bandwidth_over_are_all_used() -> None:
-    made = plan(Mirror.of(RATES), 100, Limits(cap=np.full(5, 2.0)))
+    made = plan(Mirror.of(RATES), 100, RefreshLimits(cap=np.full(5, 2.0)))
     assert made.frequency.tolist() == [2] * 5
     assert (made.multiplier, made.spent) == (0, 10)
 
@@ -174,14 +174,14 @@ def test_floors_that_cannot_be_paid_name_the_smallest_bandwidth() -> None:
     mirror = Mirror.of(RATES)
     floor = floor_for_freshness(mirror, 0.5)
     with pytest.raises(ConfigError, match="give at least") as caught:
-        plan(mirror, 5, Limits(floor=floor))
+        plan(mirror, 5, RefreshLimits(floor=floor))
     smallest = float(caught.value.remedy.split("at least ")[1].split(",")[0])
-    made = plan(mirror, smallest * 1.00001, Limits(floor=floor))
+    made = plan(mirror, smallest * 1.00001, RefreshLimits(floor=floor))
     assert freshness(made.frequency, mirror.change_rate) == pytest.approx([0.5] * 5, abs=1e-4)
 
 
 def test_a_group_whose_floors_exceed_its_cap_is_named() -> None:
-    limits = Limits(np.ones(5), None, np.array([0, 0, 1, 1, 1]), np.array([9.0, 2.0]))
+    limits = RefreshLimits(np.ones(5), None, np.array([0, 0, 1, 1, 1]), np.array([9.0, 2.0]))
     with pytest.raises(ConfigError, match="group 1 need 3"):
         plan(Mirror.of(RATES), 50, limits)
 
@@ -190,7 +190,7 @@ def test_least_freshness_holds_for_every_object() -> None:
     mirror = random_mirror(1, 200)
     targets = np.random.default_rng(2).uniform(0, 0.9, 200)
     floor = floor_for_freshness(mirror, targets)
-    made = plan(mirror, float(mirror.size @ floor) * 1.2, Limits(floor=floor))
+    made = plan(mirror, float(mirror.size @ floor) * 1.2, RefreshLimits(floor=floor))
     assert (freshness(made.frequency, mirror.change_rate) >= targets - 1e-12).all()
 
 
@@ -252,8 +252,11 @@ def test_staleness_for_freshness_inverts_freshness() -> None:
         (lambda: Mirror.of([1, 2], None, [1, 0]), "size of object 1"),
         (lambda: Mirror.of(["x"]), "not numeric"),
         (lambda: plan(Mirror.of([1]), 0), "bandwidth"),
-        (lambda: plan(Mirror.of([1]), 1, Limits(np.array([2.0]), np.array([1.0]))), "above cap"),
-        (lambda: plan(Mirror.of([1]), 1, Limits(group=np.array([0]))), "go together"),
+        (
+            lambda: plan(Mirror.of([1]), 1, RefreshLimits(np.array([2.0]), np.array([1.0]))),
+            "above cap",
+        ),
+        (lambda: plan(Mirror.of([1]), 1, RefreshLimits(group=np.array([0]))), "go together"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object, finding: str) -> None:
@@ -270,7 +273,7 @@ def test_floors_that_leave_next_to_nothing(seed: int) -> None:
     floor = rng.exponential(1, 20) * (rng.random(20) < 0.3)
     needed = float(mirror.size @ floor) or 1.0
     for exponent in range(1, 14):
-        made = plan(mirror, needed * (1 + 10.0**-exponent), Limits(floor=floor))
+        made = plan(mirror, needed * (1 + 10.0**-exponent), RefreshLimits(floor=floor))
         assert made.gap <= 1e-8
         assert made.spent == pytest.approx(made.bandwidth, rel=1e-9)
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from daybreak.freshness import Mirror, plan
-from daybreak.freshness.simulator import Events, fresh_accesses, simulate
+from daybreak.freshness.mirror_simulator import Events, fresh_accesses, simulate
 from daybreak.freshness.timetable import Timetable
 from daybreak.model import ConfigError
 from daybreak_experiments.freshening.mirrors import ALIGNMENTS, thesis_mirror
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize("jitter", [0.0, 0.02])
 def test_simulated_freshness_agrees_with_the_formula(alignment: str, jitter: float) -> None:

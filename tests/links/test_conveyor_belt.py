@@ -1,9 +1,9 @@
 """The readings of the conveyor belt that the text leaves open."""
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import LONGEST_BELT, ConveyorBelt
-from daybreak.links.scheduler import Drop
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason
 from daybreak.model.qos import NS_PER_S
 
 HIGH = LinkClass(name="high", value=2, deadline_s=9, m=1, n=2, size_bytes=100)
@@ -36,21 +36,21 @@ def test_an_optional_tuple_evicts_nobody() -> None:
     line = belt()
     line.arrive(made(1, 1, mandatory=False), 0)
     line.arrive(made(0, 1, mandatory=False), 0)
-    assert [(item.cls, why) for item, why in line.dropped] == [(0, Drop.EVICTED)]
+    assert [(item.cls, why) for item, why in line.dropped] == [(0, DropReason.EVICTED)]
 
 
 def test_an_optional_tuple_of_the_higher_class_yields_to_a_mandatory_one_of_the_lower() -> None:
     line = belt()
     line.arrive(made(0, 1, mandatory=False), 0)
     line.arrive(made(1, 1), 0)
-    assert [(item.cls, why) for item, why in line.dropped] == [(0, Drop.EVICTED)]
+    assert [(item.cls, why) for item, why in line.dropped] == [(0, DropReason.EVICTED)]
 
 
 def test_a_lower_class_never_evicts_a_higher_one() -> None:
     line = belt()
     line.arrive(made(0, 1), 0)
     line.arrive(made(1, 1), 0)
-    assert [(item.cls, why) for item, why in line.dropped] == [(1, Drop.EVICTED)]
+    assert [(item.cls, why) for item, why in line.dropped] == [(1, DropReason.EVICTED)]
 
 
 def test_a_wide_tuple_takes_neighbouring_slots_and_evicts_all_in_its_way() -> None:
@@ -62,8 +62,8 @@ def test_a_wide_tuple_takes_neighbouring_slots_and_evicts_all_in_its_way() -> No
         (1, 100), (0, 150), (0, 150),
     ]  # fmt: skip
     assert [(item.deadline_ns // NS_PER_S, why) for item, why in line.dropped] == [
-        (3, Drop.EVICTED),
-        (2, Drop.EVICTED),
+        (3, DropReason.EVICTED),
+        (2, DropReason.EVICTED),
     ]
     assert [line.pick(0), line.pick(NS_PER_S)] != [None, None]
     assert line.belt == ()

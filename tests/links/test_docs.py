@@ -26,6 +26,7 @@ def test_python_blocks_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert [item.cls for item in received] == ["alarms"]
 
 
+@pytest.mark.slow
 def test_commands_of_the_simulator_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(DOC.parents[1])
     lines = [

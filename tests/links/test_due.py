@@ -1,9 +1,9 @@
 """Due: the highest class behind its minimum, else the smallest slack."""
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.due import Due
 from daybreak.links.due_window import DueWindow
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.model.qos import NS_PER_S
 
 HIGH = LinkClass(name="high", value=2, deadline_s=9, m=1, n=2, size_bytes=100)

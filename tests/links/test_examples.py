@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import ConveyorBelt
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_simulator import run_link
+from daybreak.links.link_tuples import LinkTuple, is_mandatory
 from daybreak.links.registry import make_scheduler
-from daybreak.links.simulate import run_link
-from daybreak.links.tuples import LinkTuple, is_mandatory
 from daybreak.model.qos import NS_PER_S
 
 A = LinkClass(name="A", value=2, deadline_s=9, m=3, n=4, size_bytes=100, rate_per_s=1)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.links.classes import LinkClass, ranked
+from daybreak.links.link_classes import LinkClass, ranked
+from daybreak.links.link_simulator import LinkLog, counts, run_link
+from daybreak.links.link_tuples import LinkTuple, is_mandatory
 from daybreak.links.registry import SCHEDULERS, make_scheduler
-from daybreak.links.simulate import LinkLog, counts, run_link
 from daybreak.links.traffic import draw_traffic
-from daybreak.links.tuples import LinkTuple, is_mandatory
 from daybreak.model.qos import NS_PER_S
 
 VARIANTS = [

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from tests.until import until
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.counters import SenderCounters
+from daybreak.links.frames import HEADER_BYTES, Frame, Kind, encode, read_frame
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_sink import LinkSink
 from daybreak.links.receiver import MOST_NAMES, LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS
 from daybreak.links.sender import LinkSender, parse_address
-from daybreak.links.sink import LinkSink
-from daybreak.links.wire import HEADER_BYTES, Frame, Kind, encode, read_frame
 from daybreak.model import ConfigError
 
 PATIENT = (
@@ -125,6 +125,7 @@ def test_with_ample_bandwidth_everything_arrives_once_and_in_time(scheduler: str
     assert [c.on_time for c in receiver.counters().values()] == [30, 30]
 
 
+@pytest.mark.slow
 def test_a_narrow_link_sends_only_what_is_in_time_and_keeps_its_bandwidth() -> None:
     inbox = Inbox()
     bandwidth = 20_000
@@ -145,6 +146,7 @@ def test_a_narrow_link_sends_only_what_is_in_time_and_keeps_its_bandwidth() -> N
     assert counters["high"].delivered > counters["low"].delivered
 
 
+@pytest.mark.slow
 def test_a_receiver_that_goes_away_and_comes_back_gets_all_that_is_still_due() -> None:
     first, second = Inbox(), Inbox()
     receiver = LinkReceiver("127.0.0.1", 0, first).start()
@@ -166,6 +168,7 @@ def test_a_receiver_that_goes_away_and_comes_back_gets_all_that_is_still_due() -
     assert got == {f"{i:04}" for i in range(200)}
 
 
+@pytest.mark.slow
 def test_cut_connections_lose_nothing_and_repeat_nothing() -> None:
     inbox = Inbox()
     with (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.migration import Placement, advise, link_classes
+from daybreak.links.box_migration import Placement, advise, link_classes
+from daybreak.links.link_classes import LinkClass
 from daybreak.model import Arrivals, Box, ConfigError, Network, Query, Stream
 
 

@@ -6,24 +6,25 @@ from dataclasses import replace
 import pytest
 
 from daybreak.links.chain import Hop, run_chain
-from daybreak.links.classes import (
+from daybreak.links.link_classes import (
     SECTION_4,
     LinkClass,
     least_bytes_per_s,
     ranked,
     threshold_bytes_per_s,
 )
+from daybreak.links.link_simulator import counts, run_link
+from daybreak.links.link_tuples import windows_met
 from daybreak.links.needs import Need, need_of_all, needs
 from daybreak.links.registry import SCHEDULERS, make_scheduler
 from daybreak.links.scenario import LinkScenario, simulate
-from daybreak.links.simulate import counts, run_link
 from daybreak.links.traffic import draw_traffic
-from daybreak.links.tuples import windows_met
 from daybreak.model import ConfigError
 
 ONE = LinkClass(name="only", value=1, deadline_s=1e5, size_bytes=100, rate_per_s=8)
 
 
+@pytest.mark.slow
 def test_mean_wait_matches_the_md1_queue() -> None:
     """Pollaczek-Khinchine: rho / (2 mu (1 - rho)) for a constant service time."""
     arrivals = draw_traffic((ONE,), 40_000, 7)
@@ -129,6 +130,7 @@ def test_windows_count_only_when_complete() -> None:
     assert windows_met([0, 1, 3, 6, 7], 8, cls) == (1, 2)
 
 
+@pytest.mark.slow
 def test_needs_find_the_last_upward_crossing() -> None:
     """Static priority: class 1 alone needs hardly more than its minimum, 1.5 KB/s."""
     first, second = needs(LinkScenario(scheduler="static-priority"), range(1, 7))

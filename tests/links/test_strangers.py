@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 from tests.links.test_link import PATIENT, Inbox, hello
 from tests.until import until
 
+from daybreak.links.frames import Frame, Kind, encode, read_frame
 from daybreak.links.receiver import MOST_CONNECTIONS, LinkReceiver
 from daybreak.links.sender import LinkSender
 from daybreak.links.sessions import MOST_SESSIONS, Sessions
-from daybreak.links.wire import Frame, Kind, encode, read_frame
 
 
 def deliver(receiver: LinkReceiver, session: str, number: int, text: bytes) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.links.bucket import CATCH_UP_NS, TokenBucket
-from daybreak.links.wire import HEADER_BYTES, BadFrame, Frame, Kind, encode, read_frame
+from daybreak.links.frames import HEADER_BYTES, BadFrame, Frame, Kind, encode, read_frame
 
 INSTANTS = st.integers(-(2**63), 2**63 - 1)
 FRAMES = st.builds(

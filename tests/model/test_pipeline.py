@@ -172,6 +172,7 @@ TREES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.dictionaries(KEYS, TREES, max_size=6))
 def test_any_data_gives_a_pipeline_or_our_own_error(data: dict[str, Any]) -> None:

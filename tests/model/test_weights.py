@@ -12,7 +12,7 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.simulate import NO_OVERHEADS
 
 
@@ -90,7 +90,7 @@ def test_a_running_simulation_follows_the_subscribers() -> None:
     monitor, state = Monitor(declared), SystemState(declared)
     schedule = ArrivalSchedule(at, np.zeros(len(at), np.int32))
     executor = VirtualExecutor(state, schedule, monitor, NO_OVERHEADS)
-    loop = Loop(state, make_policy_with("fas-mcq"), executor, seed=1)
+    loop = SimulationLoop(state, make_policy_with("fas-mcq"), executor, seed=1)
     moved = False
     while True:
         loop.dispatch()

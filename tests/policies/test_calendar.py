@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.agenda import Agenda
-from daybreak.policies.calendar import CalendarQueue, RankedLists
+from daybreak.policies.parts.calendar_queue import CalendarQueue, RankedLists
+from daybreak.policies.parts.timer_queue import TimerQueue
 
 ITEMS = 12
 PRIORITY = st.one_of(
@@ -62,27 +62,27 @@ def test_any_magnitude_has_a_bucket(priority: float) -> None:
     ),
     day_ns=st.sampled_from([1, 100, 1000, 100_000]),
 )
-def test_an_agenda_gives_what_has_fallen_due_and_nothing_else(
+def test_a_timer_queue_gives_what_has_fallen_due_and_nothing_else(
     events: list[tuple[int, int | None, int]], day_ns: int
 ) -> None:
     """Items are put ahead or taken out, time goes on by leaps that may be longer than a year."""
-    agenda = Agenda(Agenda.no_instants(ITEMS), day_ns)
+    timers = TimerQueue(TimerQueue.no_instants(ITEMS), day_ns)
     held: dict[int, int] = {}
     now = 0
     for item, ahead, step in events:
         if ahead is None:
-            agenda.remove(item)
+            timers.remove(item)
             held.pop(item, None)
         else:
-            agenda.put(item, now + ahead)
+            timers.put(item, now + ahead)
             held[item] = now + ahead
         now += step
         due = {i for i, at in held.items() if at <= now}
-        found = agenda.due(now)
+        found = timers.due(now)
         assert set(found) == due
         assert [held[i] for i in found] == sorted(held[i] for i in due)
         held = {i: at for i, at in held.items() if i not in due}
-        assert len(agenda) == len(held)
+        assert len(timers) == len(held)
 
 
 @given(st.lists(st.tuples(st.integers(0, ITEMS - 1), st.integers(-1, 6))))

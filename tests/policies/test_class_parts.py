@@ -10,13 +10,13 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.abd import corrected
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, Work
-from daybreak.policies.class_boxes import ClassBoxes
-from daybreak.policies.credits import Credits, quotas
-from daybreak.policies.quota_slice import QuotaSlice
-from daybreak.policies.rates import OutputRates
+from daybreak.policies.parts.class_boxes import ClassBoxes
+from daybreak.policies.parts.credits import Credits, quotas
+from daybreak.policies.parts.output_rates import OutputRates
+from daybreak.policies.parts.priority_shares import box_shares, query_shares
+from daybreak.policies.parts.quota_slice import QuotaSlice
+from daybreak.policies.parts.ready_unblocked import ReadyUnblocked
 from daybreak.policies.registry import make_policy_with
-from daybreak.policies.shares import box_shares, query_shares
-from daybreak.policies.stuck import ReadyOrStuck
 
 NAN = math.nan
 
@@ -152,7 +152,7 @@ def test_hr_takes_the_cheaper_query_and_leaves_sources_for_last() -> None:
 def test_a_box_that_takes_nothing_is_left_alone_until_something_arrives() -> None:
     state = SystemState(network("ab"))
     state.pending[:] = [1, 0, 1, 0]
-    ready = ReadyOrStuck(state)
+    ready = ReadyUnblocked(state)
     for box in (0, 2):
         plan = Plan((Step(box),))
         ready.taken(plan)

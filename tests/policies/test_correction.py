@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daybreak.policies.correction import Frequencies, Levelling
+from daybreak.policies.parts.correction import Frequencies, Levelling
 
 ORDER = (0, 1, 2)
 PRIORITIES = (50.0, 40.0, 30.0)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.inversion import LARGEST, MODULES, dsp, dvp, isp, ivp, victims
+from daybreak.policies.parts.inversion import LARGEST, MODULES, dsp, dvp, isp, ivp, victims
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ class Mourning(InTurn):
             if self.view.pending[box]:
                 self.held[box] = None
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
         self.held.pop(box, None)
 
     def decide(self, now_ns: int, worker: int) -> Decision:

@@ -12,8 +12,8 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import Work
 from daybreak.policies.lottery import Lottery
+from daybreak.policies.parts.tickets import Tickets
 from daybreak.policies.registry import make_policy_with
-from daybreak.policies.tickets import Tickets
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.simulate import simulate
 
@@ -74,6 +74,7 @@ def overloaded(level: str, **params: object) -> dict[str, tuple[float, float]]:
     return {c: (runs[c] / sum(runs.values()), time[c] / sum(time.values())) for c in LENGTHS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["class", "query", "box"])
 @pytest.mark.parametrize("compensate", [True, False])
 def test_runs_or_time_are_shared_by_priority(level: str, compensate: bool) -> None:

@@ -12,8 +12,8 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.mbd import MbdParams, MulticoreBroadcastDisks
-from daybreak.policies.mbd_schedule import mbd_schedule, query_priorities
-from daybreak.policies.sharing import MergedQueries, query_costs_ns
+from daybreak.policies.parts.mbd_schedule import mbd_schedule, query_priorities
+from daybreak.policies.parts.merged_queries import MergedQueries, query_costs_ns
 
 
 def network(*queries: tuple[str, str, int], shared: tuple[tuple[str, str], ...] = ()) -> Network:
@@ -157,12 +157,12 @@ def test_riders_are_running_until_their_ride_ends() -> None:
     plan = policy.decide(0, 0)
     rider = 1 - (plan or Plan(())).steps[0].box
     state.running[:] = [True, True]
-    policy.on_boarding(rider, 0)
+    policy.on_withdrawn(rider, 0)
     assert policy.decide(0, 1) is None, "both are under way"
     state.pending[:] = [0, 0]
     state.running[:] = [False, False]
     policy.on_completion(plan or Plan(()), 0, 7, 7)
-    policy.on_ride(rider, 3, 7)
+    policy.on_returned(rider, 3, 7)
     assert policy.decide(7, 1) is None
     state.pending[rider] = 2
     policy.on_arrival(rider, 2, 8)

@@ -157,6 +157,7 @@ def test_no_plan_promises_more_than_the_bound(seed: int) -> None:
         assert promised <= bound_utility(some, workers) + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
     """Every schedule of two cells on one worker, in steps of 50 ms, by dynamic programming."""

@@ -57,6 +57,7 @@ def test_with_equal_costs_and_one_class_it_batches_by_age() -> None:
     assert all(age >= 0.45e9 * min(periods) for _, age, _ in late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.4, 0.8])
 def test_the_plan_keeps_its_promise_below_load_0_9(load: float) -> None:
     found = run(Case(mixed(), load, shown=exact, noise=0.0, **SHORT), Planned())
@@ -109,6 +110,7 @@ def random_workload(random: Random) -> Workload:
     return Workload(f"random-{random.random()}", classes, tuple(same))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_policy_exceeds_the_bound(seed: int) -> None:
     random = Random(seed)
@@ -148,6 +150,7 @@ class Noisy(JobState):
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.5, 1.0, 1.7])
 def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) -> None:
     workload = mixed()
@@ -169,6 +172,7 @@ def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) 
     assert switches <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.2, 5.0])
 def test_costs_that_are_wrong_by_five_are_found_out(factor: float) -> None:
     def wrong(query: int, true: JobCost, _known: JobCost) -> JobCost:
@@ -179,6 +183,7 @@ def test_costs_that_are_wrong_by_five_are_found_out(factor: float) -> None:
     assert run(replace(case, shown=wrong), Planned()).utility > right - 0.03
 
 
+@pytest.mark.slow
 def test_queries_without_graphs_are_planned_and_have_no_utility() -> None:
     plain = (QueryClass(name="only", priority=1, qos=None),)
     alike = tuple(Declared(f"q{i}", "only", cost(20.0, 0.5)) for i in range(3))
@@ -226,10 +231,12 @@ def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     for _ in range(WARM_JOBS):
-        planner.took(cell, 1e6, 50e6)
+        planner.took(cell, 1_000, 0, 500e6)
     assert planner.correction(cell) == 1.0
-    planner.took(cell, 1e6, 3e6)
+    planner.took(cell, 1_000, 0, 30e6)
     assert planner.correction(cell) == 3.0
+    learned = cell._replace(cost=JobCost(29e6, 1e3))
+    assert planner.correction(learned) == 1.0, "not twice"
 
 
 def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
@@ -237,12 +244,12 @@ def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     assert planner.caution(cell) == 1.0
-    planner.took(cell, 1e8, 4e8)
+    planner.took(cell, 1_000, 0, 40e6)
     assert planner.caution(cell) == 4.0
-    planner.took(cell, 1e8, 1.1e8)
+    planner.took(cell, 1_000, 0, 11e6)
     assert planner.caution(cell) == pytest.approx(1.1), "it had only been compiled"
     for _ in range(WARM_JOBS):
-        planner.took(cell, 1e8, 4e8)
+        planner.took(cell, 1_000, 0, 40e6)
     assert planner.caution(cell) == 1.0, "its costs are corrected now"
 
 

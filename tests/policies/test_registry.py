@@ -18,6 +18,18 @@ class Impostor(BasePolicy):
     name = "fcfs"
 
 
+class Outdated(BasePolicy):
+    name = "outdated"
+
+    def on_boarding(self, box: int, now_ns: int) -> None:
+        """What ``on_withdrawn`` was called."""
+
+
+def test_a_policy_is_in_the_file_that_has_its_name() -> None:
+    for policy in registry.BUILTIN:
+        assert policy.__module__ == f"daybreak.policies.{policy.name.replace('-', '_')}"
+
+
 def test_an_unknown_policy_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match="did you mean 'fcfs'"):
         make_policy("fcsf")
@@ -41,7 +53,7 @@ def test_third_parties_join_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> N
     assert all_policies()["outside"].name == "outside"
 
 
-@pytest.mark.parametrize("target", ["Impostor", "missing", "pytest"])
+@pytest.mark.parametrize("target", ["Impostor", "Outdated", "missing", "pytest"])
 def test_a_third_party_that_cannot_be_used_is_named(
     monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.responses import ClassResponses
+from daybreak.policies.parts.class_responses import ClassResponses
 from daybreak.runtime.report import weighted_percentiles
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.model.errors import ConfigError
-from daybreak.policies.ruler import longest_waits, one_turn_each, ruler, slots_of, whole
+from daybreak.policies.parts.ruler import longest_waits, one_turn_each, ruler, slots_of, whole
 
 PRIORITIES = st.lists(st.integers(1, 300), min_size=1, max_size=12)
 

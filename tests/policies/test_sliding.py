@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.policies.sliding import SlidingLists
+from daybreak.policies.parts.sliding_lists import SlidingLists
 
 UNITS, ROWS, COLUMNS = 6, 3, 4
 EVENT = st.tuples(

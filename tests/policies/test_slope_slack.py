@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
-from daybreak.policies.bucketing import Bucketing, Grid
-from daybreak.policies.clearing import LogGrid
+from daybreak.policies.bucketing import BucketGrid, Bucketing
+from daybreak.policies.bucketing_clearing import LogGrid
+from daybreak.policies.parts.urgency import Outlook
 from daybreak.policies.registry import make_policy_with
-from daybreak.policies.urgency import Outlook
 
 US = 1000
 
@@ -106,6 +106,7 @@ def order(name: str, view: SystemState, now_ns: int, **params: int) -> list[int]
     return [step.box for step in plan.steps]
 
 
+@pytest.mark.slow
 @given(situations())
 @settings(max_examples=60, deadline=None)
 def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) -> None:
@@ -117,7 +118,7 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
     assert exact == sorted(exact)
     graphs = [q.qos for q in view.network.queries if q.qos]
     for partitions in (1, 2, 8, 32, 256):
-        grid = Grid(graphs, partitions)
+        grid = BucketGrid(graphs, partitions)
         found = [tuples[b] for b in order("bucketing", view, now, partitions=partitions)]
         for before, after in pairwise(found):
             if after < before:  # not as SlopeSlack has it: their slopes share a row of buckets
@@ -132,10 +133,11 @@ def test_ever_finer_buckets_converge_to_slope_slacks_order(view: SystemState) ->
     assert capped == [(slope, min(slack, most_ns)) for slope, slack in exact]
 
 
+@pytest.mark.slow
 @given(situations())
 @settings(max_examples=60, deadline=None)
 def test_buckets_kept_current_are_those_assigned_anew(view: SystemState) -> None:
-    """As time goes by, the agenda moves every box that waiting takes into another bucket."""
+    """As time goes by, the timer queue moves every box that waiting takes into another bucket."""
     policy = make_policy_with("bucketing", schedule_size=1, partitions=7)
     assert isinstance(policy, Bucketing)
     work = Work()

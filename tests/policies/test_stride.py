@@ -69,5 +69,5 @@ def test_a_patient_class_lets_others_go_first_while_its_answers_lose_nothing() -
     assert [ran(0.25), ran(0.26), ran(0.3)] == [0, 0, 0], "a quarter of its second is over"
     state.head_ns[0] = 300_000_000  # what is left of a came then
     assert ran(0.31) == 1
-    policy.on_boarding(1, 310_000_000)  # b rides along with another's job
+    policy.on_withdrawn(1, 310_000_000)  # b rides along with another's job
     assert ran(0.32) == 0, "nobody else has work"

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
-from daybreak.policies.registry import make_policy_with
-from daybreak.policies.superbox_priority import (
+from daybreak.policies.parts.superbox_priority import (
     NO_HURRY,
     OwnGraphs,
     box_priority,
@@ -19,7 +18,7 @@ from daybreak.policies.superbox_priority import (
     producers_first,
     top_boxes,
 )
-from daybreak.policies.superboxes import (
+from daybreak.policies.parts.superboxes import (
     Superbox,
     applications,
     around,
@@ -30,6 +29,7 @@ from daybreak.policies.superboxes import (
     spanner,
     splits,
 )
+from daybreak.policies.registry import make_policy_with
 
 MS = 1_000_000
 

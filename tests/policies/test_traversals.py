@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 
 from daybreak.engine.state import SystemState
+from daybreak.policies.aaat import TRAVERSALS, ApplicationAtATime
+from daybreak.policies.parts.superboxes import applications, cut
+from daybreak.policies.parts.traversals import foresee, min_cost, min_latency, min_memory
 from daybreak.policies.registry import make_policy_with
-from daybreak.policies.superbox import TRAVERSALS, ApplicationAtATime
-from daybreak.policies.superboxes import applications, cut
-from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
 from daybreak.simulation.laws import busy_network
 from daybreak_experiments.aurora.examples import (
     P_NS,

@@ -70,6 +70,7 @@ def test_updates_of_the_schedule_reach_the_report(tmp_path: Path) -> None:
     assert shown.startswith(f"{len(updates)}, the last at ")
 
 
+@pytest.mark.slow
 def test_whiskers_show_the_percentiles(report: RunReport, tmp_path: Path) -> None:
     figures = ClassFigures.of(report)
     drawn: list[float] = []

@@ -19,7 +19,7 @@ from daybreak.model.errors import ConfigError, NewerFormat
 from daybreak.runtime.recorded import snapshot_of_record
 from daybreak.runtime.report import FORMAT, RunReport
 from daybreak.runtime.starts import load_run
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.whatif import what_if
 from daybreak.spark.adhoc import retained
 from daybreak.spark.log.commitlog import CommitLog
@@ -30,7 +30,7 @@ from daybreak.spark.log.rundir import LAYOUT, RunDirectory
 READERS: dict[str, Callable[[Path], Any]] = {
     "report": load_run,
     "last start": lambda run: RunReport.load(run / "record"),
-    "replay": Record.load,
+    "replay": RecordedRun.load,
     "what if": lambda run: what_if(run, []),
     "snapshot": snapshot_of_record,
     "dashboard": RunFolder,
@@ -68,7 +68,7 @@ def test_an_earlier_record_opens(earlier: Path, numbered: bool) -> None:
     assert report.manifest["starts_unreadable"] == 0
     answers = {name: s.count for name, s in report.by_query().items()}
     assert (answers["all"], answers["even"]) == (ROWS, 0)
-    assert sum(j.tuples for j in Record.load(earlier).jobs if "all" in j.queries) == ROWS // 2
+    assert sum(j.tuples for j in RecordedRun.load(earlier).jobs if "all" in j.queries) == ROWS // 2
     assert what_if(earlier, []).tuples > 0
     assert snapshot_of_record(earlier).pipeline == "earlier"
     for arguments in (["report", str(earlier), "--json"], ["whatif", str(earlier), "--json"]):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daybreak.runtime import parts as parts_module
-from daybreak.runtime.parts import MOST_PARTS, MOST_WAITING, Parts
+from daybreak.runtime.parts import MOST_PARTS, MOST_WAITING, RecordParts
 from daybreak.runtime.starts import MOST_STARTS, earlier_starts
 
 
@@ -23,8 +23,9 @@ def part(first: int, rows: int = 10) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.slow
 def test_parts_are_put_together_and_nothing_is_missing(tmp_path: Path) -> None:
-    record = Parts(tmp_path, 2**30)
+    record = RecordParts(tmp_path, 2**30)
     for i in range(3 * MOST_PARTS):
         record.add(part(i * 10))
         record.write()
@@ -39,7 +40,7 @@ def test_the_oldest_parts_make_room_for_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts_module, "MOST_PARTS", 10**6)
-    record = Parts(tmp_path, 20_000)
+    record = RecordParts(tmp_path, 20_000)
     for i in range(50):
         record.add(part(i * 1000, rows=1000))
         record.write()
@@ -53,7 +54,7 @@ def test_the_oldest_parts_make_room_for_newer_ones(
 def test_what_cannot_be_written_waits_but_not_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = Parts(tmp_path / "record", 2**30)
+    record = RecordParts(tmp_path / "record", 2**30)
     (tmp_path / "record").write_text("in the way")
     for i in range(2 * MOST_WAITING):
         record.add(part(i * 10))
@@ -66,32 +67,32 @@ def test_what_cannot_be_written_waits_but_not_without_end(
 
 
 def test_a_new_start_keeps_the_record_of_the_earlier_one(tmp_path: Path) -> None:
-    first = Parts(tmp_path, 2**30)
+    first = RecordParts(tmp_path, 2**30)
     first.add(part(0))
     first.write()
     (tmp_path / "report.json").write_text("{}")
-    Parts(tmp_path, 2**30)
+    RecordParts(tmp_path, 2**30)
     assert [p.name for p in tmp_path.iterdir()] == ["starts"]
     kept = {p.name for p in (tmp_path / "starts/000001").iterdir()}
     assert kept == {"a.parquet", "b.parquet", "report.json"}
 
 
 def test_a_start_that_never_wrote_a_report_leaves_nothing(tmp_path: Path) -> None:
-    first = Parts(tmp_path, 2**30)
+    first = RecordParts(tmp_path, 2**30)
     first.add(part(0))
     first.write()
     (tmp_path / "boxes.parquet").write_bytes(b"old")
-    Parts(tmp_path, 2**30)
+    RecordParts(tmp_path, 2**30)
     assert not list(tmp_path.iterdir())
 
 
 def test_earlier_starts_make_room_first_and_are_bounded(tmp_path: Path) -> None:
     for _ in range(MOST_STARTS + 5):
         (tmp_path / "report.json").write_text("{}")
-        record = Parts(tmp_path, 20_000)
+        record = RecordParts(tmp_path, 20_000)
     assert len(earlier_starts(tmp_path)) == MOST_STARTS
     (tmp_path / "report.json").write_text("x" * 15_000)
-    record = Parts(tmp_path, 20_000)
+    record = RecordParts(tmp_path, 20_000)
     for i in range(10):
         record.add(part(i * 1000, rows=1000))
         record.write()

@@ -14,7 +14,7 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.report.run import starts_lines
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import Parts
+from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.starts import load_run
 
@@ -35,7 +35,7 @@ class Start:
         self.state, self.monitor = SystemState(network), Monitor(network)
         self.number = {q.name: n for n, q in enumerate(network.queries)}
         assert list(self.number) == [b.name for b in network.boxes]
-        self.parts = Parts(record, 2**30)
+        self.parts = RecordParts(record, 2**30)
         self.about = {"world": "spark", "policy": "stride", "started_s": started_s}
         self.now_ns = 0
 
@@ -148,6 +148,7 @@ def shown(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["", "record"])
 def test_the_command_takes_a_run_directory_or_its_record(run: Path, folder: str) -> None:
     text = shown(str(run / folder))
@@ -155,6 +156,7 @@ def test_the_command_takes_a_run_directory_or_its_record(run: Path, folder: str)
     assert "start 2" in text
 
 
+@pytest.mark.slow
 def test_the_command_names_answers_and_rows(run: Path) -> None:
     text = shown(str(run))
     assert "answers" in text

@@ -17,7 +17,7 @@ from daybreak.policies.base import BasePolicy
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.jobs import Delivery, Made, Queries
+from daybreak.simulation.jobs import Delivery, Made, ReplayedQueries
 from daybreak.simulation.replay import Replay
 
 MS = 1_000_000
@@ -77,8 +77,8 @@ def model(
     return Replay(
         recorded=Monitor(network).report(state, 0, workers, manifest),
         network=network,
-        queries=Queries(
-            kin=[kin.get(n) for n in names],
+        queries=ReplayedQueries(
+            share_keys=[kin.get(n) for n in names],
             windows=[False] * len(names),
             kinds=["both" if n == "both" else "rest" for n in names],
             costs=lambda kind: costs[str(kind)],

@@ -16,7 +16,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.laws import assert_same, busy_network
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.simulate import simulate
 
 
@@ -75,6 +75,7 @@ def test_time_and_tuples_are_conserved(
     assert (report.response_s >= 0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -101,7 +102,7 @@ def test_short_cuts_change_nothing(
     for lists in (True, False):
         state, monitor = SystemState(network), Monitor(network)
         executor = VirtualExecutor(state, schedule, monitor, overheads, lists=lists)
-        Loop(state, policy(), executor, seed).run()
+        SimulationLoop(state, policy(), executor, seed).run()
         reports.append(monitor.report(state, executor.now_ns, 1, {}))
     assert_same(*reports)
     assert reports[0].boxes == reports[1].boxes
@@ -129,6 +130,7 @@ def test_every_policy_lets_the_same_tuples_pass() -> None:
     assert 0 < len(survivors[0]) < len(schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0, 1.6, 3.0])
 def test_selectivity_is_met_on_average(share: float) -> None:
     network = one_chain(10, 10, selectivities=(share, 0.5))

@@ -214,6 +214,7 @@ duration_s = 5
 """
 
 
+@pytest.mark.slow
 def test_a_pipeline_declares_shedding_and_the_command_line_overrules_it(tmp_path: Path) -> None:
     plain, shedding = tmp_path / "plain.toml", tmp_path / "shedding.toml"
     plain.write_text(PIPELINE)

@@ -47,6 +47,7 @@ def assert_mean_wait(theory_s: float, reports: list[RunReport]) -> None:
     assert error < 0.1 * theory_s, "too noisy to mean anything"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("service", "factor"), [("M", 1.0), ("D", 0.5)])
 def test_mean_wait_of_one_queue(service: str, factor: float) -> None:
     """Pollaczek-Khinchine: rho / (1 - rho) x service x (1 for M, 1/2 for D)."""
@@ -56,6 +57,7 @@ def test_mean_wait_of_one_queue(service: str, factor: float) -> None:
     assert_mean_wait(theory_s, [run(network, "fcfs", seed, train=1) for seed in SEEDS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [1, 0])
 def test_mean_wait_under_round_robin(train: int) -> None:
     """Kleinrock's conservation law: with equal queues, the mean wait is that of M/D/1."""
@@ -66,6 +68,7 @@ def test_mean_wait_under_round_robin(train: int) -> None:
     assert_mean_wait(theory_s, reports)
 
 
+@pytest.mark.slow
 def test_two_workers_wait_as_in_erlang_c() -> None:
     """M/M/2 from two queues that one list serves: P(wait) / (2 mu - lambda).
 

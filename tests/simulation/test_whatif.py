@@ -209,6 +209,7 @@ def test_what_a_run_was_told_on_the_way_becomes_a_caveat(tmp_path: Path) -> None
     assert result.outcomes[1].report.by_query()["cold1"].count == early
 
 
+@pytest.mark.slow
 def test_windows_are_answered_when_they_had_closed(tmp_path: Path) -> None:
     """What arrived together is taken as a whole, from the instants at which windows closed."""
     report = record(model(span_s=1.0), make_policy_with("stride"), tmp_path)

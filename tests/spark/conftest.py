@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"spark", "broker"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     jars = {"spark.jars": ",".join(map(str, connector_jars()))} if connector_jars() else {}

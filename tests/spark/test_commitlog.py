@@ -380,4 +380,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
-test_any_sequence_of_calls = LogMachine.TestCase
+test_any_sequence_of_calls = pytest.mark.slow(LogMachine.TestCase)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+import pytest
 from tests.spark.crash_worker import DEATHS, DIVISORS, open_sinks
 from tests.spark.ranges import read
 
@@ -20,6 +21,8 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import recover
+
+pytestmark = pytest.mark.slow
 
 WORKER = Path(__file__).with_name("crash_worker.py")
 SEED = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.chromium import chromium
 from playwright.sync_api import Browser, Dialog, Page, expect
+from tests.until import until
 
 from daybreak.dashboard.server import Dashboard
 from daybreak.dashboard.source import RunFolder
@@ -19,7 +19,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.snapshot import JobRow
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
 
@@ -103,16 +103,9 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         found.served.close()
 
 
-def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
-
-
 def recorded_arrivals(run: Run) -> int:
     try:
-        return len(Record.load(run.folder).at_ns)
+        return len(RecordedRun.load(run.folder).at_ns)
     except ConfigError:
         return 0  # nothing is recorded yet
 

@@ -7,7 +7,6 @@ import os
 import random
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.until import until
 
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
@@ -114,10 +114,8 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
     limits = Limits(retries=100, retry_s=0.02)
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         with failing_disk(run, seed, monkeypatch) as hits:
-            deadline = time.monotonic() + 60
-            while hits[0] < 5 or not run.parts.inflow.rates.per_s("readings"):
-                assert time.monotonic() < deadline, f"the disk was full {hits[0]} times only"
-                time.sleep(0.05)  # polls
+            rates = run.parts.inflow.rates
+            until(lambda: hits[0] >= 5 and rates.per_s("readings"), "the disk is full 5 times")
         run.drain()
         assert not run.failures
     for name, expected in (

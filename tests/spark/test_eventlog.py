@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.until import until
 
 from daybreak.model import Arrivals, ConfigError
 from daybreak.model.shedding import SheddingParams
@@ -33,13 +33,11 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def awaited(folder: Path, name: str, within_s: float = 60.0) -> dict[str, Any]:
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        found = [e for e in events(folder) if e["event"] == name]
-        if found:
-            return found[-1]
-        time.sleep(0.02)
-    raise AssertionError(f"no event {name!r} in {events(folder)}")
+    def found() -> list[dict[str, Any]]:
+        return [e for e in events(folder) if e["event"] == name]
+
+    until(found, f"the event {name!r}", within_s=within_s)
+    return found()[-1]
 
 
 class Bursts:
@@ -91,12 +89,8 @@ def test_a_run_tells_what_happened_to_it(
         query = {"name": "more", "sql": "SELECT * FROM readings", "class": "high",
                  "weight": 1.0, "qos": None, "sink": {"format": "console", "path": None},
                  "on_full": None}  # fmt: skip
-        until = time.monotonic() + 60
-        while not run.parts.inflow.rates.per_s(
-            "readings"
-        ):  # what one more query costs is not known before
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        # What one more query costs is not known before.
+        until(lambda: run.parts.inflow.rates.per_s("readings"), "rows arrive")
         with pytest.raises(ConfigError, match="is not admitted"):
             call(folder, "register", {"query": query})
         with pytest.raises(ConfigError, match="priority -1"):

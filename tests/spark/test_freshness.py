@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from daybreak.freshness import Mirror, plan
-from daybreak.freshness.estimate import Prior, Visits, estimate_rates
+from daybreak.freshness.estimate import RatePrior, Visits, estimate_rates
 from daybreak.model import ConfigError
 from daybreak.spark.freshness import (
     access_frame,
@@ -89,8 +89,8 @@ def test_unusable_objects_are_refused(spark: SparkSession, columns: str, finding
         plan_frame(spark.sql(f"SELECT {columns}"), 5)
 
 
-@pytest.mark.parametrize("prior", [None, Prior(mean=0.7, weight=0.5)])
-def test_the_same_estimates_as_the_local_ones(spark: SparkSession, prior: Prior | None) -> None:
+@pytest.mark.parametrize("prior", [None, RatePrior(mean=0.7, weight=0.5)])
+def test_the_same_estimates_as_the_local_ones(spark: SparkSession, prior: RatePrior | None) -> None:
     rng = np.random.default_rng(2)
     item = rng.integers(0, 40, 3000)
     elapsed = np.where(rng.random(3000) < 0.5, 1.0, rng.exponential(2, 3000) + 0.01)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
+from tests.until import until
 
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
@@ -86,7 +87,7 @@ class World:
             lambda _loop: None,
             lambda _given, _why: None,
         )
-        facts = [QueryFacts(n, ("s",), kin="s") for n in names]
+        facts = [QueryFacts(n, ("s",), share_key="s") for n in names]
         settings = Settings(limits=Limits(retries=2, retry_s=0.001), rider_bound_ns=10**10)
         inboxes = [Inbox() for _ in names]
         engine = Engine(state, facts, inboxes, make_policy_with("fcfs"), settings)
@@ -112,10 +113,7 @@ class World:
             arrival_ns=time.time_ns(), file="",
         )  # fmt: skip
         self.driver.on_segment(segment)
-        deadline = time.monotonic() + 30
-        while not self.driver.ask().result(timeout=30):
-            assert time.monotonic() < deadline, "it never became quiet"
-            time.sleep(0.002)
+        until(lambda: self.driver.ask().result(timeout=30), "all is quiet")
 
     def resume(self, name: str) -> None:
         box = self.names.index(name)

@@ -7,7 +7,6 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.soaking.nonsense import records
 from pyspark.sql.types import IntegerType
+from tests.until import until
 
 from daybreak.model import Arrivals, ConfigError, QueryFailed
 from daybreak.model.limits import Limits
@@ -49,13 +49,6 @@ def stands(run: Run, query: str) -> dict[str, Any]:
         q for q in call(run.folder, "snapshot")["queries"] if q["name"] == query
     )
     return found
-
-
-def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
 
 
 def test_a_poisoned_record_is_narrowed_down_and_can_be_stepped_over(

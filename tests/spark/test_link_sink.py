@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_sink import LinkSink
 from daybreak.links.receiver import LinkReceiver, Received
 from daybreak.links.sender import LinkSender
-from daybreak.links.sink import LinkSink
 from daybreak.spark.app import App
 
 if TYPE_CHECKING:

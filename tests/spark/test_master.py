@@ -105,6 +105,7 @@ sql = "SELECT reading FROM s"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "master", ["local[", "local-cluster[2,1,1024]", "spark://127.0.0.1:1", "spark:/127.0.0.1:1"]
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from tests.spark.windows.logs import declare as declare_by_hand
+from tests.until import until
 
 from daybreak.cli.main import main
 from daybreak.model import Arrivals, ConfigError
@@ -48,14 +48,6 @@ def declare(spark: SparkSession, rows: int = 400, rate_per_s: float = 400) -> Ap
 
 def readings(run: Run, query: str) -> list[int]:
     return sorted(run.rows(query)["reading"].to_pylist())
-
-
-def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    """Polls; never waits for luck."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
 
 
 def stands(run: Run, query: str) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def test_the_jvm_of_a_killed_driver_is_refused_by_pid(
         RunDirectory.open(tmp_path / "run", "fires", jvm_wait_s=0)
 
 
+@pytest.mark.slow
 def test_the_jvm_of_a_killed_driver_is_waited_for(
     tmp_path: Path, jvm: subprocess.Popen[bytes]
 ) -> None:

@@ -281,6 +281,7 @@ def test_streams_are_appended_and_read_from_many_threads(store: SegmentStore) ->
         assert read(store, name, START)[0]["v"].to_pylist() == list(range(30))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=8).filter(any),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.until import until
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
@@ -246,13 +246,6 @@ def feed(run: Run, folder: Path, first: int, last: int) -> None:
 def numbers(run: Run, query: str) -> list[int]:
     table = run.rows(query)
     return [] if table is None else sorted(table["n"].to_pylist())
-
-
-def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)  # polls
 
 
 def told(folder: Path, *events: str) -> list[tuple[str, str | None]]:

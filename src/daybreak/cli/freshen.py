@@ -12,8 +12,8 @@ import typer
 from daybreak.cli.console import console, error_console, print_json
 from daybreak.cli.keep import keep
 from daybreak.freshness import (
-    Limits,
-    Plan,
+    RefreshLimits,
+    RefreshPlan,
     bandwidth_of,
     condensed,
     curve,
@@ -25,8 +25,8 @@ from daybreak.freshness import (
 from daybreak.freshness import baselines as base
 from daybreak.freshness.heuristics import heuristic
 from daybreak.freshness.mirror import Floats, Ints, Mirror
-from daybreak.freshness.simulator import simulate
-from daybreak.freshness.tables import MirrorTable, read_mirror, write_plan
+from daybreak.freshness.mirror_files import MirrorTable, read_mirror, write_plan
+from daybreak.freshness.mirror_simulator import simulate
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.report.figures import can_draw, save_figure
 from daybreak.report.text import count, table
@@ -118,7 +118,7 @@ def _caps(given: list[str]) -> dict[str, float]:
     return caps
 
 
-def _summary(mirror: Mirror, made: Plan, limits: Limits) -> dict[str, Any]:
+def _summary(mirror: Mirror, made: RefreshPlan, limits: RefreshLimits) -> dict[str, Any]:
     half = bandwidth_of(mirror, floor_for_freshness(mirror, 0.5))
     found: dict[str, Any] = {
         "objects": len(mirror),
@@ -134,7 +134,9 @@ def _summary(mirror: Mirror, made: Plan, limits: Limits) -> dict[str, Any]:
         "bandwidth_for_half": half,
     }
     if half <= made.bandwidth and limits.floor is None and limits.group is None:
-        floored = plan(mirror, made.bandwidth, Limits(floor_for_freshness(mirror, 0.5), limits.cap))
+        floored = plan(
+            mirror, made.bandwidth, RefreshLimits(floor_for_freshness(mirror, 0.5), limits.cap)
+        )
         found["perceived_freshness_with_half"] = floored.perceived_freshness
     return found
 
@@ -160,7 +162,7 @@ def _readable(found: dict[str, Any]) -> list[tuple[str, str]]:
 MOST_DRAWN = 5000
 
 
-def _draw(figure: Figure, given: MirrorTable, made: Plan) -> None:
+def _draw(figure: Figure, given: MirrorTable, made: RefreshPlan) -> None:
     left, right = figure.subplots(1, 2)
     mirror = given.mirror
     shown = _sample(mirror.access)

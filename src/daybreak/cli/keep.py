@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from daybreak.cli.console import console, error_console, print_json
-from daybreak.freshness.keep import Fetchers, Keeper, Store, make_sources, read_config
+from daybreak.freshness.keep import Fetchers, MirrorKeeper, Store, make_sources, read_config
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import shown_url
 from daybreak.report.text import duration, table
@@ -48,7 +48,7 @@ def keep(
             _show(store, as_json)
         store.close()
         return
-    keeper = Keeper(declared, Store(path), make_sources(declared))
+    keeper = MirrorKeeper(declared, Store(path), make_sources(declared))
     visits = _run(keeper, for_s, as_json)
     keeper.close()
     if as_json:
@@ -57,7 +57,7 @@ def keep(
         console().print(f"{visits} visits; the mirror is in {path}")
 
 
-def _run(keeper: Keeper, for_s: float | None, quiet: bool) -> int:
+def _run(keeper: MirrorKeeper, for_s: float | None, quiet: bool) -> int:
     fetchers = Fetchers(keeper, time.time)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: fetchers.stop())

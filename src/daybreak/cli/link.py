@@ -17,14 +17,14 @@ import typer
 
 from daybreak.cli.console import console, error_console, print_json, progress
 from daybreak.links.counters import SenderCounters
-from daybreak.links.files import load_scenario
+from daybreak.links.link_files import load_scenario
+from daybreak.links.link_simulator import ClassCounts, counts
 from daybreak.links.needs import needs
 from daybreak.links.playback import forecast, play
 from daybreak.links.receiver import LinkReceiver, Received
 from daybreak.links.registry import SCHEDULERS
 from daybreak.links.scenario import LinkScenario, simulate
 from daybreak.links.sender import LinkSender, parse_address
-from daybreak.links.simulate import ClassCounts, counts
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.report.text import table
 

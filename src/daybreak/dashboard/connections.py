@@ -35,9 +35,9 @@ class Connections:
         self._most_per_client = most_per_client
         self._most = most
         #: By client; a dictionary for its order.
-        self._open: dict[Connection, str] = {}
+        self._open: dict[HttpConnection, str] = {}
 
-    def add(self, connection: Connection, client: str) -> bool:
+    def add(self, connection: HttpConnection, client: str) -> bool:
         """Whether the connection may stay; another one may have to go for it."""
         self._open[connection] = client
         counts = Counter(self._open.values())
@@ -47,10 +47,10 @@ class Connections:
             return self._make_room(counts.most_common(1)[0][0], connection)
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         self._open.pop(connection, None)
 
-    def _make_room(self, client: str, newcomer: Connection) -> bool:
+    def _make_room(self, client: str, newcomer: HttpConnection) -> bool:
         for connection, of in self._open.items():
             if of == client and connection is not newcomer and connection.waits:
                 self.remove(connection)
@@ -59,12 +59,12 @@ class Connections:
         self.remove(newcomer)
         return False
 
-    def protocol(self) -> type[Connection]:
+    def protocol(self) -> type[HttpConnection]:
         """What uvicorn makes for every connection of this server."""
-        return type("BoundedConnection", (Connection,), {"connections_of_server": self})
+        return type("BoundedConnection", (HttpConnection,), {"connections_of_server": self})
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """One connection; it ends if a request is not complete in time."""
 
     connections_of_server: Connections

@@ -23,7 +23,7 @@ CSRF_HEADER = "x-daybreak-csrf"
 LEAST_TOKEN = 16
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not allowed: its status and why."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -76,7 +76,7 @@ class Guard:
         host = _host_name(request.headers.get("host", ""))
         known = is_loopback(host) if self.loopback else host in self._names or _is_address(host)
         if not known:
-            raise Refused(421, "no such host here")
+            raise RequestRefused(421, "no such host here")
 
     def check_reader(self, request: Request) -> bool:
         """Raises unless the request may look; True if it showed the token in its address."""
@@ -90,23 +90,23 @@ class Guard:
             return False
         if self._same(_cookie(request, self.cookie), self._pass):
             return False
-        raise Refused(401, "open the address with the token that daybreak printed")
+        raise RequestRefused(401, "open the address with the token that daybreak printed")
 
     def check_writer(self, request: Request) -> None:
         """Raises unless the request comes from our own page."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise Refused(415, "a change is application/json")
+            raise RequestRefused(415, "a change is application/json")
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         if site is None and origin is None:
-            raise Refused(403, "a change comes from the page: its origin is missing")
+            raise RequestRefused(403, "a change comes from the page: its origin is missing")
         if site is not None and site != "same-origin":
-            raise Refused(403, "a change comes from the page itself")
+            raise RequestRefused(403, "a change comes from the page itself")
         host = request.headers.get("host", "")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            raise Refused(403, "a change comes from the page itself")
+            raise RequestRefused(403, "a change comes from the page itself")
         if not self._same(request.headers.get(CSRF_HEADER, ""), self.csrf):
-            raise Refused(403, "the page is of an earlier start: reload it")
+            raise RequestRefused(403, "the page is of an earlier start: reload it")
 
     def set_cookie(self) -> str:
         """The header that lets a browser in from now on."""

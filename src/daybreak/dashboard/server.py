@@ -26,7 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.dashboard.connections import Connections
-from daybreak.dashboard.guard import Guard, Refused, is_loopback
+from daybreak.dashboard.guard import Guard, RequestRefused, is_loopback
 from daybreak.dashboard.hub import EVERY_S, MOST_PAGES, Hub
 from daybreak.dashboard.metrics import CONTENT_TYPE, exposition
 from daybreak.dashboard.replays import Replays
@@ -84,7 +84,7 @@ class Site:
     def _routes(self) -> Starlette:
         read, write = ["GET"], ["POST"]
         app = Starlette(
-            exception_handlers={Refused: _refused, ConfigError: _mistaken},
+            exception_handlers={RequestRefused: _refused, ConfigError: _mistaken},
             routes=[
                 Route("/", self._page, methods=read),
                 *(
@@ -118,7 +118,7 @@ class Site:
 
     async def _events(self, request: Request) -> Response:
         if self.hub.pages >= MOST_PAGES:
-            raise Refused(503, "too many pages are open")
+            raise RequestRefused(503, "too many pages are open")
         seen = request.headers.get("last-event-id") or request.query_params.get("last")
         events = self.hub.events(seen)
         return StreamingResponse(events, media_type="text/event-stream")
@@ -173,7 +173,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     async for part in request.stream():
         body += part
         if len(body) > MOST_BODY_BYTES:
-            raise Refused(413, "that is too long")
+            raise RequestRefused(413, "that is too long")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -209,13 +209,13 @@ class _Protected:
             # A client that does not read its answer; pages have queues of their own (`Hub`).
             async with asyncio.timeout(None if scope["path"] == "/events" else ANSWERED_WITHIN_S):
                 await self._app(scope, receive, send_protected)
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = await _refused(request, refused)
             await answer(scope, receive, send_protected)
 
 
 async def _refused(_request: Request, refused: Exception) -> Response:
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RequestRefused)
     return PlainTextResponse(f"{refused.why}\n", refused.status)
 
 

@@ -104,7 +104,7 @@ def _ratio(new: float, old: float) -> float:
     return new / old if old > 0 else 1.0
 
 
-class Demand:
+class QueryDemand:
     """How many threads queries keep busy at the stated pace."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Demand:
         tuples = round(self._rate(facts) * PACE_S)
         if not tuples:
             return 0.0
-        costs = self._compositor.costs(facts.kin, facts.kind)
+        costs = self._compositor.costs(facts.share_key, facts.kind)
         if self._has_company(facts, cls):
             return costs.margin_ns(tuples) / NS_PER_S / PACE_S
         if facts.kind == "filter":  # its cost is known well enough
@@ -153,8 +153,8 @@ class Demand:
         return sum(self._rate_per_s(stream) for stream in facts.reads)
 
     def _has_company(self, facts: QueryFacts, cls: int) -> bool:
-        return facts.kin is not None and any(
-            other.kin == facts.kin
+        return facts.share_key is not None and any(
+            other.share_key == facts.share_key
             and self._state.query_class[b] == cls
             and not self._queries.status[b].held
             for b, other in enumerate(self._queries.facts)

@@ -76,7 +76,7 @@ class Trains:
         self._most.pop(cell, None)
 
 
-class Ride(NamedTuple):
+class JobGroup(NamedTuple):
     """Boxes to run together, the one that was asked first."""
 
     boxes: list[int]
@@ -92,34 +92,34 @@ class Compositor:
     def __init__(
         self,
         state: SystemState,
-        kin: Callable[[int], str | None],
+        share_key: Callable[[int], str | None],
         windows: Callable[[int], bool],
         *,
         bound_ns: int,
         kind: Callable[[int], Kind] | None = None,
         slide_ns: Callable[[int], int] = lambda _box: 0,
     ) -> None:
-        """``kin``: what a box has in common with all it may run along with, else None.
+        """``share_key``: what a box has in common with all it may run along with, else None.
 
         ``windows``: whether it answers windows, and so compiles to larger code. ``kind``: what its
-        jobs are like; left out, windows, filters where a box has kin, and jobs. ``slide_ns``: how
-        far apart the windows close that it answers.
+        jobs are like; left out, windows, filters where a box has such a key, and jobs.
+        ``slide_ns``: how far apart the windows close that it answers.
         """
         self.trains = Trains()
         #: Boxes that have to run by themselves: they failed, or a group with them did.
         self.alone: set[int] = set()
         self._state = state
-        self._kin_of = kin
+        self._share_key_of = share_key
         self._windows = windows
         self._kind_of = kind if kind is not None else self._guessed
         self._slide_ns = slide_ns
         #: How much riders may delay the query that was asked for.
         self.bound_ns = bound_ns
-        #: Boxes that hold a query, in the order in which they came, and their kin.
+        #: Boxes that hold a query, in the order in which they came, and their share keys.
         self._boxes: dict[int, str | None] = {}
         #: Of cells that have run.
         self._models: dict[CellKey, CostModel] = {}
-        #: Of these, the ones that started from what a cell of their kin knew.
+        #: Of these, the ones that started from what a cell of their share key knew.
         self._heirs: set[CellKey] = set()
         #: What is expected of cells that have not run, by kind.
         self._newcomers = {kind: CostModel(prior) for kind, prior in PRIORS.items()}
@@ -134,22 +134,22 @@ class Compositor:
     def _guessed(self, box: int) -> Kind:
         if self._windows(box):
             return "window"
-        return "job" if self._kin_of(box) is None else "filter"
+        return "job" if self._share_key_of(box) is None else "filter"
 
     def adopt(self, box: int) -> None:
         """A box is new, or holds another query than before."""
         self.forget(box)
-        self._boxes[box] = self._kin_of(box)
+        self._boxes[box] = self._share_key_of(box)
         self._changes += 1
 
     def forget(self, box: int) -> None:
         """A box holds no query any more."""
         self.alone.discard(box)
-        kin = self._boxes.pop(box, None)
+        share_key = self._boxes.pop(box, None)
         self._changes += 1
         gone: list[CellKey] = [box] if box in self._models else []
-        if kin is not None and kin not in self._boxes.values():
-            gone += [key for key in self._models if _kin(key) == kin]
+        if share_key is not None and share_key not in self._boxes.values():
+            gone += [key for key in self._models if _share_key(key) == share_key]
         for key in gone:
             del self._models[key]
             self._heirs.discard(key)
@@ -157,7 +157,7 @@ class Compositor:
 
     # Who runs together
 
-    def group(self, asked: int, limit: int, *, sized: bool = False) -> Ride:
+    def group(self, asked: int, limit: int, *, sized: bool = False) -> JobGroup:
         """Who runs together, on how much; ``sized``: whoever asks knows how long the job is."""
         key = self.key(asked)
         cell, costs = list(self._grouping.cells[key]), self._known(key, asked)
@@ -177,7 +177,7 @@ class Compositor:
         # A shorter train rather than fewer riders: who stays behind is a job of its own later.
         if riders and not sized:
             take = min(take, costs.tuples_within(allowed_ns / len(riders)))
-        return Ride([asked, *riders], cell, take)
+        return JobGroup([asked, *riders], cell, take)
 
     def cell(self, asked: int) -> list[int]:
         """The queries that may run along with this one and itself, in a fixed order."""
@@ -213,15 +213,15 @@ class Compositor:
 
     def _grouped(self) -> Iterator[tuple[CellKey, list[int]]]:
         together: dict[tuple[str, int], list[int]] = {}
-        for box, kin in list(self._boxes.items()):
-            if kin is None or box in self.alone or not self.bound_ns:
+        for box, share_key in list(self._boxes.items()):
+            if share_key is None or box in self.alone or not self.bound_ns:
                 yield box, [box]
             else:
-                together.setdefault((kin, self._state.query_class[box]), []).append(box)
-        for (kin, cls), boxes in together.items():
+                together.setdefault((share_key, self._state.query_class[box]), []).append(box)
+        for (share_key, cls), boxes in together.items():
             most = MOST_WINDOWS if self._windows(boxes[0]) else MOST
             for first in range(0, len(boxes), most):
-                yield (kin, cls, first // most), boxes[first : first + most]
+                yield (share_key, cls, first // most), boxes[first : first + most]
 
     # What jobs cost
 
@@ -274,9 +274,9 @@ class Compositor:
         key = self._grouping.keys.get(box)
         return self._newcomers["job"] if key is None else self._known(key, box)
 
-    def costs(self, kin: str | None, kind: Kind = "job") -> CostModel:
-        """The same of a query that is not there yet; ``kin`` is None if it is to run alone."""
-        return self._like(kin) or self._newcomers[kind]
+    def costs(self, share_key: str | None, kind: Kind = "job") -> CostModel:
+        """The same of a query that is not there yet; one without a ``share_key`` runs alone."""
+        return self._like(share_key) or self._newcomers[kind]
 
     def _known(self, key: CellKey, box: int) -> CostModel:
         """What is known of a box's cell; before its first job, what is known of its like."""
@@ -284,15 +284,15 @@ class Compositor:
             return self._models[key]
         return self._like(self._boxes[box], box) or self._newcomers[self._kind_of(box)]
 
-    def _like(self, kin: str | None, box: int | None = None) -> CostModel | None:
-        """Of the cells of the same kin, the one that is known best; of the box's class if any."""
-        if kin is None:
+    def _like(self, share_key: str | None, box: int | None = None) -> CostModel | None:
+        """Of the cells with this share key, the one known best; of the box's class if any."""
+        if share_key is None:
             return None
         cls = None if box is None else self._state.query_class[box]
         models = [
             (not isinstance(key, int) and key[1] == cls, model.jobs, model)
             for key, model in list(self._models.items())
-            if _kin(key) == kin and model.jobs >= SHOWN_JOBS
+            if _share_key(key) == share_key and model.jobs >= SHOWN_JOBS
         ]
         return max(models, key=lambda one: one[:2])[2] if models else None
 
@@ -306,5 +306,5 @@ class _Grouping(NamedTuple):
     shown: list[tuple[CellKey, tuple[int, ...], int]]
 
 
-def _kin(key: CellKey) -> str | None:
+def _share_key(key: CellKey) -> str | None:
     return None if isinstance(key, int) else key[0]

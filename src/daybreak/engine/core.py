@@ -45,7 +45,7 @@ class Core:
         known = self.queries.facts
         self.compositor = Compositor(
             state,
-            lambda b: known[b].kin,
+            lambda b: known[b].share_key,
             lambda b: known[b].windows,
             bound_ns=settings.rider_bound_ns,
             kind=lambda b: known[b].kind,
@@ -72,12 +72,12 @@ class Core:
     def withdraw(self, box: int, owner: Owner) -> None:
         """Takes an idle query from the policy's sight."""
         self.queries.own(box, owner)
-        self.policy.on_boarding(box, self.now_ns)
+        self.policy.on_withdrawn(box, self.now_ns)
 
     def give_back(self, box: int, cost_ns: int = 0) -> None:
         """Lets the policy have a query that was withdrawn."""
         self.queries.own(box, Owner.IDLE)
-        self.policy.on_ride(box, cost_ns, self.now_ns)
+        self.policy.on_returned(box, cost_ns, self.now_ns)
 
     def arrived(self, box: int, tuples: int) -> None:
         """So many tuples are pending that were not before."""
@@ -98,7 +98,7 @@ class Core:
             if owner is not Owner.IDLE:
                 if owner is Owner.PLANNED:  # by another: to this one, somebody took it along
                     self.queries.own(box, Owner.RIDING)
-                policy.on_boarding(box, self.now_ns)
+                policy.on_withdrawn(box, self.now_ns)
             elif self.state.pending[box]:
                 policy.on_arrival(box, self.state.pending[box], self.now_ns)
 

@@ -34,8 +34,9 @@ Floats = NDArray[np.float64]
 
 #: No train is shortened below this.
 LEAST_TRAIN = 500
-#: A cell's first jobs count little: Spark compiles them, which takes up to 50 times as long.
-WARM_JOBS, WARM_WEIGHT = 2, 0.1
+#: Of a cell's first jobs, those that take longer than is plausible count little: Spark compiles
+#: them, once for each worker, which takes up to 50 times as long.
+COLD_JOBS, COLD_WEIGHT = 5, 0.1
 #: How much a job counts after each further one.
 MEMORY = 0.97
 #: A cell's jobs that are kept, at most, and what one counts at least (more than 200 jobs later).
@@ -52,7 +53,7 @@ YOUNG_JOBS, YOUNG_PASSES = 12, 3
 #: Fewer tuples than this explain little, whatever they cost.
 GIVE_FIXED, GIVE_PER_TUPLE, FEW_TUPLES = 0.5, 3.0, 200.0
 #: Jobs after which a cell counts among those that show what its kind costs.
-SHOWN_JOBS = WARM_JOBS + 1
+SHOWN_JOBS = COLD_JOBS + 2
 
 
 class Prior(NamedTuple):
@@ -118,14 +119,14 @@ class CostModel:
         """A job of so many queries on so many tuples each has ended."""
         self.jobs += 1
         # What took less than a job of this kind can take did not run as one.
-        self._keep(queries - 1, tuples, max(self.prior.floor_ns, float(cost_ns)))
-        if self.jobs <= WARM_JOBS:
+        if self._keep(queries - 1, tuples, max(self.prior.floor_ns, float(cost_ns))):
             return  # what compiling took says nothing of later jobs: the prior stands
         for _ in range(YOUNG_PASSES if self.jobs <= YOUNG_JOBS else 1):
             self._fit()
         self._cached = None
 
-    def _keep(self, riders: int, tuples: int, cost_ns: float) -> None:
+    def _keep(self, riders: int, tuples: int, cost_ns: float) -> bool:
+        """Returns whether it was cold."""
         row = self._free_row()
         self._alike.setdefault((tuples.bit_length(), riders.bit_length()), deque()).append(row)
         seen = 1.0, float(tuples), float(riders), float(riders * tuples)
@@ -136,7 +137,9 @@ class CostModel:
         self._beyond[row] = cost_ns - prior_ns
         self._excess[row] = max(0.0, cost_ns - prior_ns - spread_ns)
         self._age *= MEMORY
-        self._age[row] = 1.0 if self.jobs > WARM_JOBS else WARM_WEIGHT
+        cold = self.jobs <= COLD_JOBS and bool(self._excess[row] > 0)
+        self._age[row] = COLD_WEIGHT if cold else 1.0
+        return cold
 
     def _free_row(self) -> int:
         """The next one, then that of a job that is too old, or the oldest of the most common sort.
@@ -171,7 +174,19 @@ class CostModel:
         least = (self._least - self._means) / widths
         found = _bounded(inverse @ moment, inverse, least)
         self._figures = np.maximum(self._means + found * widths, self._least)
+        if self.jobs <= YOUNG_JOBS:
+            self._figures = np.minimum(self._figures, np.maximum(self._most(), self._least))
         self._covariance = inverse * (noise2 * widths[:, None] * widths)
+
+    def _most(self) -> Floats:
+        """No job takes longer to start than the shortest took in all, nor a tuple of any job.
+
+        It keeps a slow job on few tuples from being explained by what each of them takes.
+        """
+        known = self._age > 0
+        seen, cost = self._seen[known], self._cost[known]
+        each = float((cost / np.maximum(seen[:, 1], 1.0)).min())
+        return LIKELY * np.array([float(cost.min()), each, np.inf, np.inf])
 
     def _given(self, weight: Floats) -> Floats:
         """The prior's widths, wider where jobs take longer than it can explain."""

@@ -86,7 +86,7 @@ class Orders:
         core.emit(StartJob(order.number, worker, plan, groups, replace(work)))
         withdrawn = [plan.steps[0].box] if order.express else []
         for box in (*withdrawn, *(rider for group in groups for rider in group.boxes[1:])):
-            core.policy.on_boarding(box, core.now_ns)
+            core.policy.on_withdrawn(box, core.now_ns)
 
     def _group(self, step: Step, sized: bool) -> Group:
         """Takes what the step says for its query, and the same for those that run along."""
@@ -183,15 +183,15 @@ class Orders:
             queries.own(box, Owner.IDLE)
         if order.epoch != core.epoch:  # another policy asked for it
             for box in order.boxes:
-                core.policy.on_ride(box, 0, core.now_ns)
+                core.policy.on_returned(box, 0, core.now_ns)
             return
         rest_ns = max(0, cost_ns - sum(costs.get(box, 0) for box in riders))
         if order.express:
-            core.policy.on_ride(order.plan.steps[0].box, rest_ns, core.now_ns)
+            core.policy.on_returned(order.plan.steps[0].box, rest_ns, core.now_ns)
         else:
             core.policy.on_completion(order.plan, order.worker, rest_ns, core.now_ns)
         for box in riders:
-            core.policy.on_ride(box, costs.get(box, 0), core.now_ns)
+            core.policy.on_returned(box, costs.get(box, 0), core.now_ns)
 
     def _account(self, order: Order, group: Group, done: Done) -> tuple[int, ...]:
         """Books a job on its queries; returns what each of them cost."""

@@ -37,7 +37,7 @@ class QueryFacts:
     reads: tuple[str, ...]
     kind: Kind = "filter"
     #: What it has in common with all that may run as one job with it; None: it runs alone.
-    kin: str | None = None
+    share_key: str | None = None
     #: How far apart the windows close that it answers; 0: it answers rows.
     slide_ns: int = 0
     #: It never loses a tuple to overload: a window without some of its rows would be wrong.

@@ -23,7 +23,7 @@ from daybreak.model.shedding import SheddingParams
 NEWEST = 0.5
 
 
-class Estimates(Protocol):
+class LoadEstimates(Protocol):
     """What the decision is made from; ``SystemState`` has it all."""
 
     @property
@@ -89,7 +89,7 @@ def same_fractions(inputs: Sequence[Input], capacity: float, keep: float = 0.0) 
     return [share] * len(inputs)
 
 
-def work_ahead_ns(view: Estimates) -> list[float]:
+def work_ahead_ns(view: LoadEstimates) -> list[float]:
     """Expected work on a tuple at each box and on all that becomes of it, over all queries."""
     network, ahead = view.network, [0.0] * len(view.network.boxes)
     for b in reversed(network.topological):
@@ -98,7 +98,7 @@ def work_ahead_ns(view: Estimates) -> list[float]:
     return ahead
 
 
-def worth(view: Estimates, box: int) -> float:
+def worth(view: LoadEstimates, box: int) -> float:
     """Utility to expect from a tuple at a box: results, times what each is worth.
 
     A result is worth its query's utility at the least latency possible (the cost of the boxes on
@@ -128,7 +128,7 @@ class Shedder:
 
     def __init__(
         self,
-        view: Estimates,
+        view: LoadEstimates,
         params: SheddingParams,
         spared: Callable[[int], bool] = lambda _box: False,
     ) -> None:
@@ -183,7 +183,7 @@ class Shedder:
         )
 
 
-def _patience_s(view: Estimates) -> float:
+def _patience_s(view: LoadEstimates) -> float:
     graphs = [q.qos for q in view.network.queries if q.qos is not None]
     deadlines = [g.deadline_ns for g in graphs if g.deadline_ns is not None]
     return min(deadlines) / 2 / NS_PER_S if deadlines else 1.0

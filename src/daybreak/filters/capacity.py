@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.filters.declared import Estimate
+from daybreak.filters.declared_filters import Estimate
 
 #: A level is believed after so many calls and two rounds of as many as it holds; it remembers
 #: about four times that. So a service that got slower is believed after as many calls, however
@@ -48,7 +48,7 @@ class _Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class CallTicket:
     """A call that is inside."""
 
     level: int
@@ -93,12 +93,12 @@ class OnlineEstimator:
         below = max((k for k in known if k < threads), default=max(0, threads - 2 * step))
         return (below + threads) // 2 if threads - below > 1 else threads
 
-    def started(self, now_s: float) -> Ticket:
+    def started(self, now_s: float) -> CallTicket:
         """A call goes in; hand the ticket back when it ends, whichever way."""
         self._inside += 1
-        return Ticket(self._inside, now_s)
+        return CallTicket(self._inside, now_s)
 
-    def finished(self, ticket: Ticket, now_s: float, results: Sequence[Any]) -> None:
+    def finished(self, ticket: CallTicket, now_s: float, results: Sequence[Any]) -> None:
         """The call came back with one result per tuple: None or False if it was dropped."""
         self._inside -= 1
         self._fade(now_s)
@@ -113,7 +113,7 @@ class OnlineEstimator:
         self._passed = kept * self._passed + passed
         self._revise()
 
-    def gone(self, ticket: Ticket) -> None:
+    def gone(self, ticket: CallTicket) -> None:
         """The call failed or was taken back: how long it took says nothing."""
         self._inside -= 1
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.routers.base import Routing
-from daybreak.filters.tuples import StreamTuple
 from daybreak.model.errors import ConfigError, EngineBug
 
 

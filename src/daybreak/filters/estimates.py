@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from daybreak.filters.declared import Estimate
+from daybreak.filters.declared_filters import Estimate
 
 
 class Estimates:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.filters.declared import Estimate
+from daybreak.filters.declared_filters import Estimate
 from daybreak.filters.dependencies import Dependencies
 from daybreak.model.errors import ConfigError
 

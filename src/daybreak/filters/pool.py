@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from daybreak.filters.tuples import StreamTuple
+from daybreak.filters.filter_tuples import StreamTuple
 
 #: How much a filter wants tuples that passed this set of filters; larger is sooner.
 Preference = Callable[[int], float]

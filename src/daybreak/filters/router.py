@@ -20,13 +20,13 @@ from random import Random
 from types import TracebackType
 from typing import Any, Literal
 
-from daybreak.filters.capacity import OnlineEstimator, Ticket
-from daybreak.filters.declared import check_names
+from daybreak.filters.capacity import CallTicket, OnlineEstimator
+from daybreak.filters.declared_filters import check_names
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.dispatch import Call, Counts, Dispatcher, going_on
 from daybreak.filters.estimates import Estimates
-from daybreak.filters.health import ReplicaState, ServiceState
 from daybreak.filters.probing import measure_replica
+from daybreak.filters.replica_health import ReplicaState, ServiceState
 from daybreak.filters.routers import make_router
 from daybreak.filters.services.base import Service, ServiceUnavailable
 from daybreak.model.errors import ConfigError, DaybreakError
@@ -49,7 +49,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """A call that came to nothing; its tuples wait for another try."""
 
     service: str
@@ -76,7 +76,7 @@ class Router:
         any_of: bool = False,
         capacity: Literal["online", "probe"] = "online",
         give_up_s: float | None = None,
-        on_failure: Callable[[Failure], None] | None = None,
+        on_failure: Callable[[CallFailure], None] | None = None,
         on_decision: Callable[[Any, bool, float], None] | None = None,
         learned: Learned | None = None,
         seed: int = 0,
@@ -172,7 +172,7 @@ class _Run:
         #: Calls under way for each undecided tuple.
         self.calls: dict[int, dict[Call, asyncio.Task[None]]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
-        self.asked: dict[asyncio.Task[None], tuple[Call, ReplicaState, Ticket]] = {}
+        self.asked: dict[asyncio.Task[None], tuple[Call, ReplicaState, CallTicket]] = {}
         self.stopping = False
         self.retry: asyncio.TimerHandle | None = None
         self.sample: Any = None
@@ -288,7 +288,7 @@ class _Run:
         if times and self.counts.undecided:
             self.retry = asyncio.get_running_loop().call_later(min(times) - now_s, self._pump_later)
 
-    async def _ask(self, call: Call, replica: ReplicaState, ticket: Ticket) -> None:
+    async def _ask(self, call: Call, replica: ReplicaState, ticket: CallTicket) -> None:
         service = self.router.services[call.filter]
         try:
             async with asyncio.timeout(service.timeout_s):
@@ -338,7 +338,7 @@ class _Run:
     # What goes wrong.
 
     def _failed(
-        self, call: Call, replica: ReplicaState, ticket: Ticket, error: BaseException
+        self, call: Call, replica: ReplicaState, ticket: CallTicket, error: BaseException
     ) -> None:
         now_s = self.router.clock()
         state = self.router.states[call.filter]
@@ -352,7 +352,7 @@ class _Run:
             if not t.decided:
                 del self.calls[t.sequence][call]
         self.dispatcher.fail(call)
-        failure = Failure(
+        failure = CallFailure(
             state.service.name,
             replica.replica.address,
             message,

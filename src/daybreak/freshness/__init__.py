@@ -1,13 +1,13 @@
 """Refresh planning for mirrors (aurora-thesis, chapter 2 and section 6.2)."""
 
-from daybreak.freshness.limits import Limits, floor_for_age, floor_for_freshness
 from daybreak.freshness.mirror import Mirror, bandwidth_of, freshness, perceived_freshness
-from daybreak.freshness.planner import Plan, condensed, curve, plan
+from daybreak.freshness.refresh_limits import RefreshLimits, floor_for_age, floor_for_freshness
+from daybreak.freshness.refresh_planner import RefreshPlan, condensed, curve, plan
 
 __all__ = [
-    "Limits",
     "Mirror",
-    "Plan",
+    "RefreshLimits",
+    "RefreshPlan",
     "bandwidth_of",
     "condensed",
     "curve",

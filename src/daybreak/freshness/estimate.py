@@ -25,7 +25,7 @@ def regular_estimate(visits: ArrayLike, changes: ArrayLike, interval: ArrayLike)
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class RatePrior:
     """What is believed of an object before its first visit: a gamma distribution's parameters.
 
     The estimate of a new object is ``mean``; ``weight`` counts in changes seen.
@@ -41,7 +41,7 @@ class Prior:
             )
 
     @classmethod
-    def fitted(cls, rates: Floats) -> Prior:
+    def fitted(cls, rates: Floats) -> RatePrior:
         """The gamma distribution with the mean and the variance of the rates of known objects."""
         mean, variance = float(rates.mean()), float(rates.var())
         return cls(mean, mean * mean / variance if variance > 0 else 1.0)
@@ -69,7 +69,7 @@ class Visits:
         return made
 
 
-def estimate_rates(visits: Visits, objects: int, prior: Prior | None = None) -> Floats:
+def estimate_rates(visits: Visits, objects: int, prior: RatePrior | None = None) -> Floats:
     """The maximum-likelihood change rate of each object for visits at any intervals.
 
     Without a prior, every object's visits count half an unchanged visit of its mean interval

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from daybreak.freshness.limits import Limits
 from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror, perceived_freshness
-from daybreak.freshness.multiplier import NEVER, Bounds, Demand, loads_and_prices
-from daybreak.freshness.staleness import solve_staleness
+from daybreak.freshness.multiplier import NEVER, Bounds, RefreshDemand, loads_and_prices
+from daybreak.freshness.refresh_limits import RefreshLimits
+from daybreak.freshness.stationarity import solve_staleness
 
 #: Halvings of the logarithm of the depth: from 1e-100 to 1e12 down to its last digits.
 _HALVINGS = 62
 
 
-def group_ceilings(mirror: Mirror, limits: Limits) -> tuple[Floats, float]:
+def group_ceilings(mirror: Mirror, limits: RefreshLimits) -> tuple[Floats, float]:
     """Group caps as caps per element, and the duality gap of the groups' own plans."""
     assert limits.group is not None
     assert limits.group_cap is not None
     group, caps = limits.group, limits.group_cap
     cap = np.full(len(mirror), np.inf) if limits.cap is None else limits.cap.copy()
-    least, most = Demand(mirror, Bounds(limits.floor, limits.cap)).extremes()
+    least, most = RefreshDemand(mirror, Bounds(limits.floor, limits.cap)).extremes()
     needs = np.bincount(group, mirror.size * least, len(caps))
     wants = np.bincount(group, mirror.size * most, len(caps))
     closed = caps <= needs * (1 + 1e-14)

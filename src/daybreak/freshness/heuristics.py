@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror, freshness
-from daybreak.freshness.planner import plan
+from daybreak.freshness.refresh_planner import plan
 from daybreak.model.errors import ConfigError, suggestion
 
 Ordering = Literal["p", "lambda", "p/lambda", "pf", "pfs", "size"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daybreak.freshness.mirror import CHUNK, Floats, Ints, Mirror
-from daybreak.freshness.staleness import solve_staleness
+from daybreak.freshness.stationarity import solve_staleness
 from daybreak.model.errors import EngineBug
 
 #: The bracket is narrow enough when its ends' demands differ by this share of the budget ...
@@ -91,7 +91,7 @@ class Anchored(ABC):
         return -math.log1p(-share) if share < 1 - 5e-16 else math.inf
 
 
-class Demand(Anchored):
+class RefreshDemand(Anchored):
     """The demand of all elements of a mirror together, above what their floors take.
 
     Above the floors, because they may leave a share of the bandwidth so small that it would
@@ -286,7 +286,7 @@ class _Search:
         return self.shallow * 8 or 1.0
 
 
-def start_depth(mirror: Mirror, demand: Demand, budget: float) -> float:
+def start_depth(mirror: Mirror, demand: RefreshDemand, budget: float) -> float:
     """A first guess: exact if all elements had the same r."""
     if len(demand.load) >= _HISTOGRAM_FROM:
         return demand.depth(_histogram_multiplier(mirror, demand, budget))
@@ -296,7 +296,7 @@ def start_depth(mirror: Mirror, demand: Demand, budget: float) -> float:
     return demand.depth(-math.expm1(math.log1p(x) - x) * worth / total)
 
 
-def _histogram_multiplier(mirror: Mirror, demand: Demand, budget: float) -> float:
+def _histogram_multiplier(mirror: Mirror, demand: RefreshDemand, budget: float) -> float:
     """mu of the smaller problem whose elements are bins of log r, each sharing one x."""
     wanted = np.flatnonzero(demand.load)
     position = np.log(demand.price[wanted])
@@ -311,6 +311,6 @@ def _histogram_multiplier(mirror: Mirror, demand: Demand, budget: float) -> floa
 def binned_multiplier(load: Floats, worth: Floats, budget: float) -> float:
     """mu if the elements of each bin had the r that the bin has as a whole."""
     binned = Mirror(load, worth, np.ones(len(load)))
-    smaller = Demand(binned, Bounds())
+    smaller = RefreshDemand(binned, Bounds())
     _shallow, deep = search(smaller, budget, start_depth(binned, smaller, budget))
     return smaller.multiplier(deep)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from daybreak.links.classes import LinkClass, ranked
+from daybreak.links.link_classes import LinkClass, ranked
+from daybreak.links.link_simulator import LinkLog, run_link
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.registry import make_scheduler
-from daybreak.links.simulate import LinkLog, run_link
 from daybreak.links.traffic import Profile, draw_traffic
-from daybreak.links.tuples import LinkTuple
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 

@@ -11,8 +11,8 @@ from secrets import token_hex
 from threading import Thread
 from typing import BinaryIO
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.wire import VERSION, BadFrame, Frame, Kind, encode, read_frame
+from daybreak.links.frames import VERSION, BadFrame, Frame, Kind, encode, read_frame
+from daybreak.links.link_classes import LinkClass
 
 #: A receiver that neither reads nor answers for so long is gone.
 DEAD_AFTER_S = 5.0

@@ -16,9 +16,9 @@ from dataclasses import replace
 from math import ceil, gcd
 from typing import Literal, get_args
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 from daybreak.model.errors import ConfigError, suggestion
 
 #: By its place in the window, or by what has become of the window so far.
@@ -68,7 +68,7 @@ class ConveyorBelt(Scheduler):
         slot_ns = self._slot_bytes * self.ns_per_byte
         slack_ns = item.deadline_ns - free_ns - item.size_bytes * self.ns_per_byte
         if slack_ns < 0:
-            self.drop(item, Drop.EXPIRED)
+            self.drop(item, DropReason.EXPIRED)
             return
         if self._dynamic:
             item = self._marked(item)
@@ -76,7 +76,7 @@ class ConveyorBelt(Scheduler):
         width = -(-item.size_bytes // self._slot_bytes)
         insert = self._insert_one if width == 1 else self._insert_wide
         if not insert(item, latest, width):
-            self.drop(item, Drop.EVICTED)
+            self.drop(item, DropReason.EVICTED)
         elif self._dynamic:
             self._count(item, 1)
 
@@ -95,7 +95,7 @@ class ConveyorBelt(Scheduler):
             if now_ns + item.size_bytes * ns_per_byte <= item.deadline_ns:
                 return item
             # Only where the link was held up: at a steady bandwidth every slot is in time.
-            self._lose(item, Drop.EXPIRED)
+            self._lose(item, DropReason.EXPIRED)
         return None
 
     def clear(self) -> list[LinkTuple]:
@@ -181,9 +181,9 @@ class ConveyorBelt(Scheduler):
         for at in range(max(0, slot - width + 1), min(len(self._belt), slot + width)):
             if self._belt[at] is out:
                 self._belt[at] = None
-        self._lose(out, Drop.EVICTED)
+        self._lose(out, DropReason.EVICTED)
 
-    def _lose(self, item: LinkTuple, reason: Drop) -> None:
+    def _lose(self, item: LinkTuple, reason: DropReason) -> None:
         """Drops a tuple that was on the belt."""
         self._count(item, -1)
         self.drop(item, reason)

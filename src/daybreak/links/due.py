@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 from daybreak.model.errors import ConfigError
 
 #: Without a margin a class hovers at its minimum and ends below it in half of all runs.
@@ -42,7 +42,7 @@ class Due(Scheduler):
         queue = self._queues[item.cls]
         # A starved class is never picked from: without this its queue would grow for ever.
         while queue and self.late(queue[0], free_ns):
-            self.drop(queue.popleft(), Drop.EXPIRED)
+            self.drop(queue.popleft(), DropReason.EXPIRED)
         queue.append(item)
         # By number, not by counting: behind the first link of a chain some never arrive.
         if item.number >= self._made[item.cls]:
@@ -58,7 +58,7 @@ class Due(Scheduler):
                 latest_start = head.deadline_ns - head.size_bytes * ns_per_byte
                 if latest_start >= now_ns:
                     break
-                self.drop(queue.popleft(), Drop.EXPIRED)
+                self.drop(queue.popleft(), DropReason.EXPIRED)
             else:
                 continue
             if self._sent[cls] < self._goals[cls] * self._made[cls]:

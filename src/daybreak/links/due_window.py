@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 
 
 class _Window:
@@ -35,7 +35,7 @@ class DueWindow(Scheduler):
     def arrive(self, item: LinkTuple, free_ns: int) -> None:
         queue = self._queues[item.cls]
         while queue and self.late(queue[0], free_ns):
-            self.drop(queue.popleft(), Drop.EXPIRED)
+            self.drop(queue.popleft(), DropReason.EXPIRED)
         queue.append(item)
         window = self._window(item)
         # By number, not by counting: behind the first link of a chain some never arrive.
@@ -46,7 +46,7 @@ class DueWindow(Scheduler):
         least = float("inf")
         for cls, queue in enumerate(self._queues):
             while queue and self.late(queue[0], now_ns):
-                self.drop(queue.popleft(), Drop.EXPIRED)
+                self.drop(queue.popleft(), DropReason.EXPIRED)
             if not queue:
                 continue
             head = queue[0]
@@ -68,7 +68,7 @@ class DueWindow(Scheduler):
             queue.clear()
         return items
 
-    def drop(self, item: LinkTuple, reason: Drop) -> None:
+    def drop(self, item: LinkTuple, reason: DropReason) -> None:
         self._window(item).lost += 1
         super().drop(item, reason)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 
 
 class Fifo(Scheduler):
@@ -27,7 +27,7 @@ class Fifo(Scheduler):
             item = queue.popleft()
             if now_ns + item.size_bytes * ns_per_byte <= item.deadline_ns:
                 return item
-            self.drop(item, Drop.EXPIRED)
+            self.drop(item, DropReason.EXPIRED)
         return None
 
     def clear(self) -> list[LinkTuple]:

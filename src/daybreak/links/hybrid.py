@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass, threshold_bytes_per_s
 from daybreak.links.conveyor_belt import ConveyorBelt
+from daybreak.links.link_classes import LinkClass, threshold_bytes_per_s
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.links.min_slack import MinSlack
 from daybreak.links.scheduler import Scheduler
 from daybreak.links.static_priority import StaticPriority
-from daybreak.links.tuples import LinkTuple
 from daybreak.model.errors import ConfigError
 
 MARGIN = 0.04

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 
 
 class MinSlack(Scheduler):
@@ -34,7 +34,7 @@ class MinSlack(Scheduler):
             latest_start, _, item = heappop(heap)
             if latest_start >= now_ns:
                 return item
-            self.drop(item, Drop.EXPIRED)
+            self.drop(item, DropReason.EXPIRED)
         return None
 
     def clear(self) -> list[LinkTuple]:

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.links.link_simulator import counts
 from daybreak.links.scenario import LinkScenario, simulate
-from daybreak.links.simulate import counts
 
 Floats = NDArray[np.float64]
 Against = Literal["expected", "actual"]

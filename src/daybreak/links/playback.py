@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from daybreak.links.frames import HEADER_BYTES
+from daybreak.links.link_simulator import ClassCounts, counts, run_link
 from daybreak.links.registry import make_scheduler
 from daybreak.links.scenario import LinkScenario
 from daybreak.links.sender import LinkSender
-from daybreak.links.simulate import ClassCounts, counts, run_link
 from daybreak.links.traffic import draw_traffic
-from daybreak.links.wire import HEADER_BYTES
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 

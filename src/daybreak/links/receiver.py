@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any, BinaryIO
 
-from daybreak.links.classes import MOST_CLASSES
 from daybreak.links.counters import ReceiverCounters
-from daybreak.links.sessions import Session, Sessions
-from daybreak.links.wire import (
+from daybreak.links.frames import (
     HEADER_BYTES,
     MOST_PAYLOAD_BYTES,
     VERSION,
@@ -31,6 +29,8 @@ from daybreak.links.wire import (
     encode,
     read_frame,
 )
+from daybreak.links.link_classes import MOST_CLASSES
+from daybreak.links.sessions import Session, Sessions
 from daybreak.model.errors import ConfigError
 
 log = logging.getLogger(__name__)

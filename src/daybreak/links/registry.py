@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import ConveyorBelt
 from daybreak.links.due import Due
 from daybreak.links.due_window import DueWindow
 from daybreak.links.fifo import Fifo
 from daybreak.links.hybrid import Hybrid
+from daybreak.links.link_classes import LinkClass
 from daybreak.links.min_slack import MinSlack
 from daybreak.links.scheduler import Scheduler
 from daybreak.links.static_priority import StaticPriority

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 from daybreak.links.chain import DeadlineRule, Hop, run_chain
-from daybreak.links.classes import SECTION_4, SECTION_4_DURATION_S, LinkClass, ranked
+from daybreak.links.link_classes import SECTION_4, SECTION_4_DURATION_S, LinkClass, ranked
+from daybreak.links.link_simulator import LinkLog, run_link
+from daybreak.links.link_tuples import LinkTuple, Marks
 from daybreak.links.registry import make_scheduler
-from daybreak.links.simulate import LinkLog, run_link
 from daybreak.links.traffic import draw_traffic
-from daybreak.links.tuples import LinkTuple, Marks
 from daybreak.model.errors import ConfigError
 
 #: A step function of time as it can be hashed: (from this second on, times this factor).

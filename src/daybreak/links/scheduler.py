@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
 
-from daybreak.links.classes import LinkClass, ranked
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass, ranked
+from daybreak.links.link_tuples import LinkTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 
 
-class Drop(Enum):
+class DropReason(Enum):
     """Why a tuple was not sent."""
 
     #: It could no longer arrive in time.
@@ -35,7 +35,7 @@ class Scheduler(ABC):
     def __init__(self, classes: Sequence[LinkClass], bandwidth_bytes_per_s: float) -> None:
         self.classes = ranked(classes)
         #: What was given up and why, oldest first; whoever reads it may clear it.
-        self.dropped: list[tuple[LinkTuple, Drop]] = []
+        self.dropped: list[tuple[LinkTuple, DropReason]] = []
         self._set_bandwidth(bandwidth_bytes_per_s)
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Scheduler(ABC):
         """Drops whatever could no longer arrive in time, wherever it waits."""
         self._refill(self.clear(), now_ns)
 
-    def drop(self, item: LinkTuple, reason: Drop) -> None:
+    def drop(self, item: LinkTuple, reason: DropReason) -> None:
         self.dropped.append((item, reason))
 
     def late(self, item: LinkTuple, now_ns: int) -> bool:
@@ -73,7 +73,7 @@ class Scheduler(ABC):
     def _refill(self, items: Sequence[LinkTuple], now_ns: int) -> None:
         for item in items:
             if self.late(item, now_ns):
-                self.drop(item, Drop.EXPIRED)
+                self.drop(item, DropReason.EXPIRED)
             else:
                 self.arrive(item, now_ns)
 

@@ -14,13 +14,13 @@ from threading import Condition, Thread
 from typing import Any
 
 from daybreak.links.bucket import TokenBucket
-from daybreak.links.classes import LinkClass
 from daybreak.links.connection import Connection, connect
 from daybreak.links.counters import SenderCounters
+from daybreak.links.frames import HEADER_BYTES, MOST_PAYLOAD_BYTES, BadFrame, Frame, Kind
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple, Marks, is_mandatory
 from daybreak.links.registry import make_scheduler
-from daybreak.links.scheduler import Drop
-from daybreak.links.tuples import LinkTuple, Marks, is_mandatory
-from daybreak.links.wire import HEADER_BYTES, MOST_PAYLOAD_BYTES, BadFrame, Frame, Kind
+from daybreak.links.scheduler import DropReason
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 
@@ -258,7 +258,7 @@ class LinkSender:
         for item, why in self._scheduler.dropped:
             counters = self._counters[item.cls]
             counters.queued -= 1
-            if why is Drop.EXPIRED:
+            if why is DropReason.EXPIRED:
                 counters.expired += 1
             else:
                 counters.evicted += 1

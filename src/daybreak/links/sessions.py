@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 
-from daybreak.links.wire import BadFrame
+from daybreak.links.frames import BadFrame
 
 #: Sessions remembered for senders that may come back.
 MOST_SESSIONS = 1024

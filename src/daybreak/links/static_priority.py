@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.scheduler import Drop, Scheduler
-from daybreak.links.tuples import LinkTuple
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_tuples import LinkTuple
+from daybreak.links.scheduler import DropReason, Scheduler
 
 
 class StaticPriority(Scheduler):
@@ -34,7 +34,7 @@ class StaticPriority(Scheduler):
         queue = self._queues[item.cls + len(self.classes) if optional else item.cls]
         # A starved class is never picked from: without this its queue would grow for ever.
         while queue and self.late(queue[0], free_ns):
-            self.drop(queue.popleft(), Drop.EXPIRED)
+            self.drop(queue.popleft(), DropReason.EXPIRED)
         queue.append(item)
 
     def pick(self, now_ns: int) -> LinkTuple | None:
@@ -44,7 +44,7 @@ class StaticPriority(Scheduler):
                 item = queue.popleft()
                 if now_ns + item.size_bytes * ns_per_byte <= item.deadline_ns:
                     return item
-                self.drop(item, Drop.EXPIRED)
+                self.drop(item, DropReason.EXPIRED)
         return None
 
     def clear(self) -> list[LinkTuple]:

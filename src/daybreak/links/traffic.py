@@ -8,8 +8,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.links.classes import LinkClass, ranked
-from daybreak.links.tuples import LinkTuple, Marks, is_mandatory
+from daybreak.links.link_classes import LinkClass, ranked
+from daybreak.links.link_tuples import LinkTuple, Marks, is_mandatory
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.class_boxes import ClassBoxes
-from daybreak.policies.quota_slice import QuotaSlice
-from daybreak.policies.responses import ClassResponses
-from daybreak.policies.ruler import LARGEST, ruler, slots_of, whole
-from daybreak.policies.tables import put
+from daybreak.policies.parts.class_boxes import ClassBoxes
+from daybreak.policies.parts.class_responses import ClassResponses
+from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.quota_slice import QuotaSlice
+from daybreak.policies.parts.ruler import LARGEST, ruler, slots_of, whole
 
 
 def corrected(

@@ -202,11 +202,11 @@ class Policy(Protocol):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """A plan ended; its boxes are free again and may still hold tuples."""
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        """A box is taken along by another's job (compositing): it runs until ``on_ride``."""
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        """A box cannot be planned until ``on_returned``: it runs in another's job, or is held."""
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        """A box that was taken along is free again; this is what it cost in addition."""
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        """A withdrawn box can be planned again; its run, if any, cost this in addition."""
 
     def on_change(self, change: Change, now_ns: int) -> None:
         """A priority, class or weight changed, or a query was paused or resumed."""
@@ -277,10 +277,10 @@ class BasePolicy(ABC):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         pass
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
         pass
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
         # What arrived meanwhile was not told, since the box was running.
         if self.view.pending[box]:
             self.on_arrival(box, 0, now_ns)

@@ -2,7 +2,7 @@
 
 The utility x slack space is cut into p x p buckets, traversed by decreasing utility, then by
 increasing slack; within a bucket all are equal and go in order of entry. A box is put into its
-bucket when its queue changes, and falls due in an agenda when waiting alone takes it out of it:
+bucket when its queue changes, and falls due in a timer queue when waiting alone takes it out of it:
 a scheduling point looks at nothing else.
 
 Once out of that bucket, a box slides towards its critical point through the others of its row.
@@ -22,13 +22,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
-from daybreak.policies.agenda import Agenda
 from daybreak.policies.base import Plan, View, Work
-from daybreak.policies.sliding import SlidingLists
-from daybreak.policies.slope_slack import UrgencyParams, UrgencyPolicy
+from daybreak.policies.parts.sliding_lists import SlidingLists
+from daybreak.policies.parts.timer_queue import TimerQueue
+from daybreak.policies.parts.urgency_policy import UrgencyParams, UrgencyPolicy
 
 MOST_PARTITIONS = 4096
-#: Days of the agenda within which a unit leaves the bucket that it entered.
+#: Days of the timer queue within which a unit leaves the bucket that it entered.
 DAYS = 64
 
 
@@ -69,7 +69,7 @@ Place = tuple[int, float, float]
 Spot = tuple[int, float, float]
 
 
-class Grid:
+class BucketGrid:
     """Which bucket a latency falls into: gradient- and slack-latency ranges, worked out ahead.
 
     Buckets are numbered in the order of traversal, from 0: the text's bucket_ij is number
@@ -149,7 +149,7 @@ class Bucketing(UrgencyPolicy):
     summary = "slope-slack approximated by p x p buckets, in constant time per change"
     on_spark = False  # a query is one box there: the same as bucketing-push
     Params: ClassVar[type[Any]] = BucketingParams
-    make_grid: ClassVar[type[Grid]] = Grid
+    make_grid: ClassVar[type[BucketGrid]] = BucketGrid
     params: BucketingParams
 
     def attach(self, view: View, work: Work, seed: int) -> None:
@@ -167,25 +167,25 @@ class Bucketing(UrgencyPolicy):
         self._changed: dict[int, None] = dict.fromkeys(sorted(self.units.ready))
         self.__dict__["on_arrival"] = self._arrived
 
-    def _grid(self) -> Grid:
+    def _grid(self) -> BucketGrid:
         graphs = [q.qos for q in self.view.network.queries if q.qos]
         return self.make_grid(graphs, self.params.partitions)
 
-    def _cut(self, grid: Grid) -> None:
+    def _cut(self, grid: BucketGrid) -> None:
         """Makes the buckets of a grid, all of them empty."""
         self.grid = grid
         units = len(self.units.units)
         #: Bucket n of the grid is list ``_last`` - n: the first in traversal is the highest.
         self._lists = SlidingLists(units, self.params.partitions, grid.slack_ns)
-        self._instants = Agenda.no_instants(units)
-        self._agenda = Agenda(self._instants, grid.slack_ns / DAYS)
+        self._instants = TimerQueue.no_instants(units)
+        self._timers = TimerQueue(self._instants, grid.slack_ns / DAYS)
 
     def on_query_added(self, query: int, now_ns: int) -> None:
         known = len(self.heads)
         super().on_query_added(query, now_ns)
         for _ in self.heads[known:]:
             self._lists.added()
-            Agenda.added(self._instants)
+            TimerQueue.added(self._instants)
             self._graphs.append(())
             self._latency.append(0.0)
         self._heeds = self._who_heeds()
@@ -195,7 +195,7 @@ class Bucketing(UrgencyPolicy):
         else:
             self._recut(grid)
 
-    def _recut(self, grid: Grid) -> None:
+    def _recut(self, grid: BucketGrid) -> None:
         """Buckets are of other widths now: all units enter theirs in the order they did before."""
         entered_ns = self._lists.entered_ns
         waiting = sorted(self.units.ready, key=lambda unit: (entered_ns(unit), unit))
@@ -207,7 +207,7 @@ class Bucketing(UrgencyPolicy):
         for box in self.view.network.query_boxes[query]:
             for unit in self.units.units_of[box]:
                 self._lists.remove(unit)
-                self._agenda.remove(unit)
+                self._timers.remove(unit)
                 self._changed.pop(unit, None)
 
     def _who_heeds(self) -> list[tuple[int, ...]]:
@@ -250,8 +250,8 @@ class Bucketing(UrgencyPolicy):
         return 0  # what is looked at is counted in ``order``
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
-        lists, agenda, changed = self._lists, self._agenda, self._changed
-        moved = [unit for unit in agenda.due(now_ns) if unit not in changed]
+        lists, timers, changed = self._lists, self._timers, self._changed
+        moved = [unit for unit in timers.due(now_ns) if unit not in changed]
         for unit in moved:
             self._move(unit, now_ns)
         at_last = [unit for unit in lists.arrived(now_ns) if unit not in changed]
@@ -265,7 +265,7 @@ class Bucketing(UrgencyPolicy):
                 self._enter(unit, now_ns, self.bucket(unit, now_ns))
             else:
                 lists.remove(unit)
-                agenda.remove(unit)
+                timers.remove(unit)
         changed.clear()
         self.work.scanned += seen
         self.work.evaluated += seen
@@ -276,7 +276,7 @@ class Bucketing(UrgencyPolicy):
             if chosen and not self.goes_on(at):
                 break
             lists.remove(unit)
-            agenda.remove(unit)
+            timers.remove(unit)
             # One that rides along meanwhile comes back when it is free again.
             if unit in ready:
                 chosen.append(unit)
@@ -293,9 +293,9 @@ class Bucketing(UrgencyPolicy):
         bucket, stays_ns, _ = spot
         self._lists.enter(unit, self._last - bucket, now_ns)
         if stays_ns < math.inf:
-            self._agenda.put(unit, now_ns + int(stays_ns) + 1)
+            self._timers.put(unit, now_ns + int(stays_ns) + 1)
         else:
-            self._agenda.remove(unit)
+            self._timers.remove(unit)
 
     def _move(self, unit: int, now_ns: int) -> None:
         """Waiting has taken a unit out of its bucket: it slides, or has left its row."""
@@ -350,12 +350,3 @@ class Bucketing(UrgencyPolicy):
             best = min(best, bucket)
             stays_ns = min(stays_ns, until_ns - latency_ns)
         return best, stays_ns, math.inf
-
-
-class BucketingPush(Bucketing):
-    """BucketingPushThrough: input boxes by bucket, each run through to the output."""
-
-    name = "bucketing-push"
-    summary = "bucketing among input boxes, tuples pushed through to the output"
-    on_spark = True
-    Params: ClassVar[type[Any]] = BucketingPathParams

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.class_boxes import ClassBoxes
-from daybreak.policies.credits import Credits, quotas
-from daybreak.policies.highest_rate import RateOrder, RateParams
-from daybreak.policies.stuck import ReadyOrStuck
+from daybreak.policies.parts.class_boxes import ClassBoxes
+from daybreak.policies.parts.credits import Credits, quotas
+from daybreak.policies.parts.rate_order import RateOrder, RateParams
+from daybreak.policies.parts.ready_unblocked import ReadyUnblocked
 
 #: A turn without work still polls the class's sources twice.
 POLLS = 2
@@ -53,7 +53,7 @@ class ContinuousQueryClass(BasePolicy):
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        self._ready = ReadyOrStuck(view)
+        self._ready = ReadyUnblocked(view)
         self._order = RateOrder(view, self.params)
         self._boxes = ClassBoxes(view)
         self._credits = Credits(self._quotas())
@@ -72,8 +72,8 @@ class ContinuousQueryClass(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self._ready.released(plan)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self._ready.boarded(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self._ready.withdrawn(box)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self._boxes.refresh()

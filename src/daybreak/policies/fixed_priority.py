@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, ClassVar
 
 from daybreak.policies.base import Change, View, Work
-from daybreak.policies.listed import ListPolicy, PathParams
-from daybreak.policies.tables import put
+from daybreak.policies.parts.execution_list import ListPolicy
+from daybreak.policies.parts.growing_tables import put
 
 
 class FixedPriority(ListPolicy):
@@ -57,16 +56,6 @@ class FixedPriority(ListPolicy):
         slack = min(slack_ns(view, b, q) for q in queries for b in boxes if _serves(view, b, q))
         importance = max(view.class_priority[view.query_class[q]] for q in queries)
         return slack, -importance, unit
-
-
-class FixedPriorityPush(FixedPriority):
-    """FixedPriorityPushThrough: input boxes in that order, each run through to the output."""
-
-    name = "fixed-priority-push"
-    summary = "fixed-priority among input boxes, tuples pushed through to the output"
-    on_spark = False  # a query is one box there: the same as fixed-priority
-    Params: ClassVar[type[Any]] = PathParams
-    list_size = 10
 
 
 def slack_ns(view: View, box: int, query: int) -> float:

@@ -17,10 +17,10 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyBoxes, ReadyQueries
-from daybreak.policies.tables import put
-from daybreak.policies.tickets import Tickets, shared
-from daybreak.policies.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.ready import ReadyBoxes, ReadyQueries
+from daybreak.policies.parts.tickets import Tickets, shared
+from daybreak.policies.parts.trains import TrainParams, oldest_ns
 
 #: What a run is taken to have used before the first one ended.
 QUANTUM_NS = 1_000_000
@@ -104,8 +104,8 @@ class Lottery(BasePolicy):
         boxes = {step.box for step in plan.steps}
         self._enter({u for b in boxes for u in self.units.units_of[b] if u in ready})
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.units.boarded(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.units.withdrawn(box)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self._enter(self.units.ready)

@@ -19,18 +19,18 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.correction import (
+from daybreak.policies.parts.correction import (
     Correction,
     Frequencies,
     Levelling,
     Stepwise,
     Uncorrected,
 )
-from daybreak.policies.inversion import MODULES
-from daybreak.policies.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
-from daybreak.policies.ruler import LARGEST, whole
-from daybreak.policies.sharing import MergedQueries, query_costs_ns
-from daybreak.policies.tables import put
+from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.inversion import MODULES
+from daybreak.policies.parts.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
+from daybreak.policies.parts.merged_queries import MergedQueries, query_costs_ns
+from daybreak.policies.parts.ruler import LARGEST, whole
 
 ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]
@@ -192,7 +192,7 @@ class MulticoreBroadcastDisks(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self._ended(self._out.pop(worker))
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
         self._ended(self._units.of_box[box])
 
     def _ended(self, unit: int) -> None:

@@ -22,8 +22,8 @@ from daybreak.policies.parts.cell_planner import CellPlanner
 from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
-from daybreak.policies.ready import ReadyQueries
-from daybreak.policies.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.ready import ReadyQueries
+from daybreak.policies.parts.trains import TrainParams, oldest_ns
 
 #: Arrivals are counted so often; there is a new plan so often at most, if something changed.
 NOTE_NS = 100_000_000
@@ -133,11 +133,11 @@ class Planned(BasePolicy):
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
-            self.planner.took(out.cell, expected_ns, took_ns)
+            self.planner.took(out.cell, taken, out.riders, took_ns)
             self._stale |= not expected_ns / FAR_OFF < took_ns < expected_ns * FAR_OFF
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.units.boarded(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.units.withdrawn(box)
         if self._newest is not None and self._newest.begun_ns == now_ns:
             self._newest.riders += 1
 

@@ -7,33 +7,45 @@ from typing import Any
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
+from daybreak.policies.aaat import ApplicationAtATime
 from daybreak.policies.abd import AdaptiveBroadcastDisk
 from daybreak.policies.ambd import AffinityBroadcastDisks
-from daybreak.policies.at_a_time import BoxAtATime, ThreadPerBox, TupleAtATime
+from daybreak.policies.baat import BoxAtATime
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.bucketing import Bucketing, BucketingPush
-from daybreak.policies.chosen_superboxes import ChosenSuperboxes
-from daybreak.policies.clearing import Clearing
+from daybreak.policies.bucketing import Bucketing
+from daybreak.policies.bucketing_clearing import BucketingClearing
+from daybreak.policies.bucketing_push import BucketingPush
 from daybreak.policies.cqc import ContinuousQueryClass
-from daybreak.policies.drawn import BoxesDrawn, QueriesDrawn
-from daybreak.policies.fas_auto import AutoBeta
 from daybreak.policies.fas_mcq import FreshnessAware
+from daybreak.policies.fas_mcq_auto import AutoBeta
 from daybreak.policies.fcfs import FirstComeFirstServed
-from daybreak.policies.fixed_priority import FixedPriority, FixedPriorityPush
-from daybreak.policies.highest_rate import HighestRate, WeightedHighestRate
-from daybreak.policies.in_turn import BoxesInTurn, ProportionalInTurn, QueriesInTurn
+from daybreak.policies.fixed_priority import FixedPriority
+from daybreak.policies.fixed_priority_push import FixedPriorityPush
+from daybreak.policies.hr import HighestRate
 from daybreak.policies.lottery import Lottery
 from daybreak.policies.mbd import MulticoreBroadcastDisks
 from daybreak.policies.mbd_qos import QosBroadcastDisks
-from daybreak.policies.per_class import SplitThreads, ThreadPerClass
+from daybreak.policies.ml import MulticoreLottery
+from daybreak.policies.mol import MulticoreOperatorLottery
+from daybreak.policies.morr import MulticoreOperatorRoundRobin
+from daybreak.policies.mprr import MulticoreProportionalRoundRobin
+from daybreak.policies.mrr import MulticoreRoundRobin
+from daybreak.policies.pct import ThreadPerClass
+from daybreak.policies.pct_s import SplitThreadPerClass
 from daybreak.policies.planned import Planned
 from daybreak.policies.rb_mcq import RateBased
 from daybreak.policies.round_robin import RoundRobin
-from daybreak.policies.slope_slack import SlopeSlack, SlopeSlackPush
+from daybreak.policies.slope_slack import SlopeSlack
+from daybreak.policies.slope_slack_push import SlopeSlackPush
 from daybreak.policies.stride import Stride
-from daybreak.policies.superbox import ApplicationAtATime
+from daybreak.policies.superbox import ChosenSuperboxes
+from daybreak.policies.taat import TupleAtATime
+from daybreak.policies.thread_per_box import ThreadPerBox
+from daybreak.policies.weighted_hr import WeightedHighestRate
 
 ENTRY_POINTS = "daybreak.policies"
+#: Hooks of earlier versions; a policy that has one would run and never hear of its queries.
+RENAMED = {"on_boarding": "on_withdrawn", "on_ride": "on_returned"}
 
 BUILTIN: tuple[type[BasePolicy], ...] = (
     Planned,
@@ -50,7 +62,7 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     SlopeSlackPush,
     Bucketing,
     BucketingPush,
-    Clearing,
+    BucketingClearing,
     Stride,
     Lottery,
     RateBased,
@@ -60,13 +72,13 @@ BUILTIN: tuple[type[BasePolicy], ...] = (
     WeightedHighestRate,
     ContinuousQueryClass,
     AdaptiveBroadcastDisk,
-    QueriesInTurn,
-    BoxesInTurn,
-    ProportionalInTurn,
-    QueriesDrawn,
-    BoxesDrawn,
+    MulticoreRoundRobin,
+    MulticoreOperatorRoundRobin,
+    MulticoreProportionalRoundRobin,
+    MulticoreLottery,
+    MulticoreOperatorLottery,
     ThreadPerClass,
-    SplitThreads,
+    SplitThreadPerClass,
     MulticoreBroadcastDisks,
     QosBroadcastDisks,
     AffinityBroadcastDisks,
@@ -91,6 +103,13 @@ def all_policies() -> dict[str, type[BasePolicy]]:
                 f"{entry.value} is not a subclass of BasePolicy",
                 "see docs/how-to/add-a-policy.md",
             )
+        for old, new in RENAMED.items():
+            if hasattr(policy, old):
+                raise ConfigError(
+                    f"policy {policy.name!r}",
+                    f"defines {old}, which nothing calls",
+                    f"name it {new}",
+                )
         if policy.name in found:
             raise ConfigError(
                 f"policy {policy.name!r}", f"is defined again by {entry.value}", "rename it"

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.ready import ReadyQueries
-from daybreak.policies.tables import put
-from daybreak.policies.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.ready import ReadyQueries
+from daybreak.policies.parts.trains import TrainParams, oldest_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,11 @@ class Stride(BasePolicy):
         cls, expected_ns = self._out.pop(worker)
         self._pass[cls] += (cost_ns - expected_ns) / self.view.class_priority[cls]
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.units.boarded(box)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.units.withdrawn(box)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        super().on_ride(box, cost_ns, now_ns)
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        super().on_returned(box, cost_ns, now_ns)
         cls = self.view.query_class[self.view.network.box_queries[box][0]]
         self._pass[cls] += cost_ns / self.view.class_priority[cls]
 

@@ -1,8 +1,8 @@
-"""Application-at-a-time: every query is one superbox, run in turn (aurora-thesis 3.3.1).
+"""Superboxes chosen by heuristics, and run by their urgency (aurora-thesis 6.3).
 
-A scheduling step picks the next application; its boxes then run in the order of a traversal.
-``auto``, the default, chooses between MC and ML as section 3.4.3 suggests: from what calls and
-boxes were measured to cost, it works out what either would come to for the tuples now queued.
+A configuration of small parts: how to cut the network (``superboxes``), what a superbox's
+urgency is (``superbox_priority``), in which order its boxes run (``traversals``). No box is ever
+on two workers: superboxes that share one exclude each other.
 """
 
 from __future__ import annotations
@@ -11,182 +11,158 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from daybreak.policies.base import BasePolicy, Plan, View, Work
-from daybreak.policies.listed import ListParams
-from daybreak.policies.ready import ReadySuperboxes
-from daybreak.policies.round_robin import RoundRobin
-from daybreak.policies.superboxes import Superbox, applications
-from daybreak.policies.traversal_choice import Evidence
-from daybreak.policies.traversals import foresee, min_cost, min_latency, min_memory
-
-Traversal = Literal["auto", "mc", "ml", "mm"]
-
-TRAVERSALS: dict[str, Callable[[View, Superbox], tuple[int, ...]]] = {
-    "mc": min_cost,
-    "ml": min_latency,
-    "mm": min_memory,
-}
-
-#: Traversals are worked out anew when a superbox has run half as often again, but once in so many
-#: runs at least; in between, queues are looked at once in so many runs. What the scheduler spends
-#: on either stays below a hundredth of what runs cost.
-REVIEW, LOOK = 128, 8
-#: Until so many runs, every one is looked at.
-EARLY = 32
-#: Weight of the newest measurement of what a call costs.
-NEWEST = 0.25
+from daybreak.model.errors import ConfigError
+from daybreak.policies.aaat import ApplicationAtATime, SuperboxParams
+from daybreak.policies.base import Plan, Step, View, Work
+from daybreak.policies.parts.superbox_priority import (
+    OwnGraphs,
+    Priority,
+    box_priority,
+    producers_first,
+    top_boxes,
+)
+from daybreak.policies.parts.superboxes import (
+    Superbox,
+    applications,
+    around,
+    before_several_inputs,
+    composites,
+    cut,
+    dear_boxes,
+    spanner,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuperboxParams(ListParams):
-    """Queries are what is chosen among."""
+class ChosenParams(SuperboxParams):
+    """Parameters of superbox."""
 
-    level: Literal["query"] = "query"
-    #: Order of the boxes within a superbox; auto chooses between mc and ml.
-    traversal: Traversal = "auto"
+    #: Application trees; those that overlap as one; cut at splits; paths of single-input boxes; or
+    #: the tree that spans an application's most urgent boxes, made for every run.
+    superboxes: Literal[
+        "applications", "composites", "intersections", "single-input", "spanner"
+    ] = "intersections"
+    #: Which applications a composite joins: those that share so much of the smaller one's boxes.
+    overlap: float = 0.5
+    #: How many boxes a spanner spans.
+    spans: int = 5
+    #: A box of at least so many times the median cost is a superbox of its own; 0: none is.
+    #: Such a box takes ``dear_train`` tuples per call, and then yields to what it feeds.
+    dear: float = 0.0
+    dear_train: int = 1
+    #: Which superbox goes first: the next in turn, or by its most urgent box, its ``top`` most
+    #: urgent boxes, or a QoS graph of its own.
+    priority: Literal["turn", "best", "top", "qos"] = "turn"
+    top: int = 3
+    #: Whether a superbox that feeds a more urgent one goes before that one.
+    producer_first: bool = False
+
+    def __post_init__(self) -> None:
+        # Not super(): dataclasses with slots are made anew, and it would not know this one.
+        SuperboxParams.__post_init__(self)
+        for name in ("spans", "dear_train", "top"):
+            if getattr(self, name) < 1:
+                raise ConfigError("policy", f"{name} {getattr(self, name)}", "give 1 or more")
+        if not self.dear >= 0:
+            raise ConfigError("policy", f"dear {self.dear}", "give a factor, or 0 for none")
+        if not 0 < self.overlap <= 1:
+            raise ConfigError("policy", f"overlap {self.overlap}", "give a share in (0, 1]")
+        if self.dear and self.superboxes in ("applications", "composites", "spanner"):
+            raise ConfigError(
+                "policy",
+                f"dear boxes with superboxes {self.superboxes!r}",
+                'choose "intersections" or "single-input", which cut the network',
+            )
+        if self.superboxes in ("composites", "spanner") and self.traversal not in ("auto", "mc"):
+            raise ConfigError(
+                "policy",
+                f"traversal {self.traversal!r} with superboxes {self.superboxes!r}",
+                'they run in order "mc"',
+            )
 
 
-class ApplicationAtATime(RoundRobin):
-    """AAAT: the next application in turn, all of its boxes at once."""
+class ChosenSuperboxes(ApplicationAtATime):
+    """The most urgent superbox, all of its boxes at once."""
 
-    name = "aaat"
-    summary = "application-at-a-time: a query's boxes run as one superbox (auto, mc, ml or mm)"
-    granularity = "query"
-    on_spark = False  # a query is one box there: nothing to traverse
-    on_query_added = BasePolicy.on_query_added  # hence no queries come either
-    Params: ClassVar[type[Any]] = SuperboxParams
-    list_size = 1
-    params: SuperboxParams
-
-    def choose_units(self, view: View) -> ReadySuperboxes:
-        self.superboxes = self.choose_superboxes(view)
-        return ReadySuperboxes(view, self.superboxes)
+    name = "superbox"
+    summary = "superboxes cut at splits, at joins or around dear boxes, in turn or by urgency"
+    starves_nothing = False  # by urgency, what can lose nothing more goes last
+    Params: ClassVar[type[Any]] = ChosenParams
+    params: ChosenParams
 
     def choose_superboxes(self, view: View) -> list[Superbox]:
-        return applications(view.network)
+        network, p = view.network, self.params
+        self._dear = dear_boxes(network, p.dear) if p.dear else set()
+        if p.superboxes in ("applications", "spanner"):
+            return applications(network)
+        if p.superboxes == "composites":
+            return composites(network, p.overlap)
+        roots = before_several_inputs(network) if p.superboxes == "single-input" else set()
+        return cut(network, roots | around(network, self._dear))
+
+    def step(self, box: int) -> Step:
+        usual = super().step(box)
+        return usual._replace(limit=self.params.dear_train) if box in self._dear else usual
 
     def attach(self, view: View, work: Work, seed: int) -> None:
         super().attach(view, work, seed)
-        units = len(self.units.units)
-        kind = self.params.traversal
-        self._kinds = ("mc", "ml") if kind == "auto" else (kind,)
-        self._runs = [0] * units
-        #: The run at which each is reviewed next.
-        self._due = [0] * units
-        self._orders: list[dict[str, tuple[int, ...]]] = [{}] * units
-        #: The order of each plan.
-        self._planned: list[tuple[int, ...]] = [()] * units
-        self._evidence = [Evidence() for _ in range(units)]
-        self._inputs = [superbox.entries() for superbox in self.superboxes]
-        #: At the last look: time, and tuples that had entered.
-        self._last = [(0, 0)] * units
-        #: Measured time of a box call besides the box's work; None until a superbox ended.
-        self.call_ns: float | None = None
-        self._measuring = False
-        #: Per worker under measurement: its plan's calls and work before the run.
-        self._before: dict[int, tuple[int, int]] = {}
-
-    def examined(self, ready: int) -> int:
-        return min(ready, self._size or ready)
+        if self.params.superboxes in ("composites", "spanner"):
+            self._kinds = ("mc",)
+        self._urgency: Callable[[View, Superbox, int], Priority]
+        if self.params.priority == "qos":
+            self._urgency = OwnGraphs(view, self.superboxes)
+        else:
+            self._urgency = top_boxes(1 if self.params.priority == "best" else self.params.top)
+        self._feeds = [
+            [u for d in view.network.downstream[s.root] for u in self.units.units_of[d]]
+            for s in self.superboxes
+        ]
+        place = {b: i for i, b in enumerate(reversed(view.network.topological))}
+        self._depth = [place[s.root] for s in self.superboxes]
 
     def order(self, ready: set[int], size: int, now_ns: int) -> list[int]:
-        chosen = super().order(ready, size, now_ns)
-        self.reviewed(chosen, now_ns)
+        if self.params.priority == "turn":
+            chosen = super().order(ready, size, now_ns)
+        else:
+            chosen = self._by_urgency(ready, now_ns)[:size]
+            self.reviewed(chosen, now_ns)
+        if self._dear:
+            chosen = [self._yielding(unit, ready) for unit in chosen]
+        if self.params.superboxes == "spanner":
+            for unit in chosen:
+                self._span(unit, now_ns)
         return chosen
 
-    def reviewed(self, chosen: list[int], now_ns: int) -> None:
-        """Reconsiders the traversals of those that are to run, where it is time to."""
-        if self._kinds != ("mc",):  # which is what the plans are to begin with
-            for unit in chosen:
-                runs = self._runs[unit]
-                if runs >= self._due[unit]:
-                    self._review(unit)
-                    self._due[unit] += min(max(runs // 2, 1), REVIEW)
-                if runs < EARLY or runs % LOOK == 0:
-                    self._look(unit, now_ns)
-                self._runs[unit] += 1
+    def examined(self, ready: int) -> int:
+        return super().examined(ready) if self.params.priority == "turn" else ready
 
-    def decide(self, now_ns: int, worker: int) -> Plan | None:
-        plan = super().decide(now_ns, worker)
-        if plan is not None and self._measuring:
-            self._measuring = False
-            self._before[worker] = self._so_far(plan)
-        return plan
+    def _by_urgency(self, ready: set[int], now_ns: int) -> list[int]:
+        by_box = self.params.priority != "qos"
+        priorities: dict[int, Priority] = {}
+        for unit in ready:
+            superbox = self.superboxes[unit]
+            priorities[unit] = self._urgency(self.view, superbox, now_ns)
+            self.work.evaluated += self._holding(superbox) if by_box else 1
+        self.work.sorted(len(ready))
+        feeds = self._feeds if self.params.producer_first else [[]] * len(self._feeds)
+        return producers_first(priorities, feeds, self._depth)
 
-    def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
-        super().on_completion(plan, worker, cost_ns, now_ns)
-        if worker in self._before:
-            calls, work = self._before.pop(worker)
-            calls_now, work_now = self._so_far(plan)
-            if calls_now > calls:
-                measured = (cost_ns - (work_now - work)) / (calls_now - calls)
-                known = measured if self.call_ns is None else self.call_ns
-                self.call_ns = known + (measured - known) * NEWEST
+    def _yielding(self, unit: int, ready: set[int]) -> int:
+        """What goes in the place of a dear box: whatever it feeds, while that holds tuples."""
+        if self.superboxes[unit].root in self._dear:
+            return next((fed for fed in self._feeds[unit] if fed in ready), unit)
+        return unit
 
-    def _so_far(self, plan: Plan) -> tuple[int, int]:
-        """Calls and work of the plan's boxes until now; no other worker touches them meanwhile."""
-        boxes = {step[0] for step in plan.steps}
-        calls, work = self.view.calls, self.view.work_ns
-        return sum([calls[b] for b in boxes]), sum([work[b] for b in boxes])
+    def _holding(self, superbox: Superbox) -> int:
+        pending = self.view.pending
+        return sum([1 for b in superbox.boxes if pending[b]])
 
-    def _review(self, unit: int) -> None:
-        """Works out the traversals anew; estimates may have moved since."""
-        view, superbox = self.view, self.superboxes[unit]
-        self.work.scanned += len(superbox.boxes)
-        orders = {kind: TRAVERSALS[kind](view, superbox) for kind in self._kinds}
-        self._orders[unit] = orders
-        if len(orders) > 1 and self.call_ns is not None:
-            # One more tuple at an input, another one each time: what that adds to a run.
-            inputs = self._inputs[unit]
-            held = {b: float(view.pending[b]) for b in superbox.boxes}
-            more = dict(held)
-            more[inputs[self._runs[unit] % len(inputs)]] += 1.0
-            marginal_ns = self._evidence[unit].marginal_ns
-            rates = self._rates(unit)
-            for kind, order in orders.items():
-                self.work.evaluated += 2
-                run, longer = (
-                    foresee(view, superbox, order, self.call_ns, queue, rates)
-                    for queue in (held, more)
-                )
-                added = longer.length_ns - run.length_ns
-                known = marginal_ns[kind] or added
-                marginal_ns[kind] = known + (added - known) * NEWEST
-        self._choose(unit)
-
-    def _look(self, unit: int, now_ns: int) -> None:
-        """Adds what the queues show now to the evidence, under either traversal."""
-        if len(self._kinds) == 1:
-            return
-        self._measuring = True
-        if self.call_ns is None:
-            return
-        view, superbox, inputs = self.view, self.superboxes[unit], self._inputs[unit]
-        held = {b: float(view.pending[b]) for b in superbox.boxes}
-        own = sum(held.values())
-        waited_ns = sum([now_ns * view.pending[b] - view.arrival_sum_ns[b] for b in superbox.boxes])
-        arrived = sum([view.tuples_in[b] for b in inputs])
-        time_ns, entered = self._last[unit]
-        self._last[unit] = (now_ns, arrived)
-        evidence = self._evidence[unit]
-        evidence.passed(now_ns - time_ns, arrived - entered)
-        rates = self._rates(unit)
-        seen = {}
-        for kind, order in self._orders[unit].items():
-            self.work.evaluated += 1
-            seen[kind] = foresee(view, superbox, order, self.call_ns, held, rates)
-        evidence.add(seen, own, float(waited_ns), sum(view.pending) - own)
-        self._choose(unit)
-
-    def _rates(self, unit: int) -> dict[int, float]:
-        """Tuples per ns that arrive at each input of a superbox."""
-        entered = {b: self.view.tuples_in[b] for b in self._inputs[unit]}
-        each = self._evidence[unit].rate_per_ns / max(sum(entered.values()), 1)
-        return {b: n * each for b, n in entered.items()}
-
-    def _choose(self, unit: int) -> None:
-        kind = self._evidence[unit].choice if len(self._kinds) > 1 else self._kinds[0]
-        order = self._orders[unit][kind]
-        if self._planned[unit] is not order:
-            self._planned[unit] = order
-            self._plans[unit] = Plan(tuple(self.step(b) for b in order), superbox=True)
+    def _span(self, unit: int, now_ns: int) -> None:
+        """Makes the superbox of an application's most urgent boxes anew."""
+        view = self.view
+        holding = [b for b in self.superboxes[unit].boxes if view.pending[b]]
+        self.work.evaluated += len(holding)
+        self.work.sorted(len(holding))
+        urgent = sorted(holding, key=lambda b: box_priority(view, b, now_ns), reverse=True)
+        boxes = spanner(view.network, unit, urgent[: self.params.spans])
+        self._plans[unit] = Plan(tuple(self.step(b) for b in boxes), superbox=True)

@@ -22,7 +22,7 @@ LARGE_BYTES = 2**23
 MOST_WAITING = 60
 
 
-class Parts:
+class RecordParts:
     """The series of one run. ``add`` by one thread, ``write`` by one other."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:

@@ -24,7 +24,7 @@ from daybreak.model.overheads import Overheads
 from daybreak.policies.base import Plan, Work
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
-from daybreak.simulation.loop import NEVER, Loop
+from daybreak.simulation.loop import NEVER, SimulationLoop
 from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.pipes import Pipes
 from daybreak.simulation.randomness import random_for
@@ -125,7 +125,7 @@ class VirtualExecutor:
         elif not self._begin(worker, ready):
             raise EngineBug(f"a plan had nothing to do: {plan}")
 
-    def advance(self, loop: Loop) -> bool:
+    def advance(self, loop: SimulationLoop) -> bool:
         ends, at = self._ends, self._at
         while True:
             now = min(ends)
@@ -162,7 +162,7 @@ class VirtualExecutor:
             if loop.idle:
                 return True
 
-    def _deliver(self, until_ns: int, loop: Loop) -> None:
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
         """Queues every arrival up to this instant."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state, self.offered.until(until_ns))
@@ -230,7 +230,7 @@ class VirtualExecutor:
         self._ends[worker] = began + work
         return True
 
-    def _emit(self, job: _Job, now: int, loop: Loop) -> None:
+    def _emit(self, job: _Job, now: int, loop: SimulationLoop) -> None:
         """The train ended: what passes goes downstream or leaves."""
         box = job.plan.steps[job.step][0]
         arrivals, lucks = job.arrivals, job.lucks
@@ -277,7 +277,7 @@ class VirtualExecutor:
         simple = len(down) == 1 and not self._network.queries_at[box] and not self._lucky[box]
         return down[0] if simple and not self._varies[box] and not self._fixed[box] else -1
 
-    def _run_on(self, job: _Job, now: int, loop: Loop) -> int:
+    def _run_on(self, job: _Job, now: int, loop: SimulationLoop) -> int:
         """The lone worker goes on through the list while steps are simple; returns the time.
 
         The same as ``_begin`` and ``_emit`` in turn, for whole queues of boxes that pass

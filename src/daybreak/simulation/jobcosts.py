@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 FEWEST = 3
 
 
-class Job(NamedTuple):
+class RecordedJob(NamedTuple):
     """One recorded job."""
 
     #: The query that was asked for comes first.
@@ -34,10 +34,12 @@ class Job(NamedTuple):
     cost_ns: int
 
 
-class Figures:
+class FittedCosts:
     """The fitted form, and how far the jobs it was fitted to were off."""
 
-    def __init__(self, jobs: Sequence[Job], figures: NDArray[np.float64] | None = None) -> None:
+    def __init__(
+        self, jobs: Sequence[RecordedJob], figures: NDArray[np.float64] | None = None
+    ) -> None:
         seen = [_features(j.tuples, len(j.queries) - 1) for j in jobs]
         features = np.array(seen).reshape(-1, 4)
         cost = np.array([max(1, j.cost_ns) for j in jobs], dtype=np.float64)
@@ -62,15 +64,15 @@ class Figures:
 class JobCosts:
     """The figures of every query, by the kind of jobs it is asked for in."""
 
-    def __init__(self, jobs: Sequence[Job], kinds: Mapping[str, Hashable]) -> None:
+    def __init__(self, jobs: Sequence[RecordedJob], kinds: Mapping[str, Hashable]) -> None:
         """``kinds``: queries with the same kind share figures."""
-        by_kind: dict[Hashable, list[Job]] = {kind: [] for kind in kinds.values()}
+        by_kind: dict[Hashable, list[RecordedJob]] = {kind: [] for kind in kinds.values()}
         for job in jobs:
             if job.queries[0] in kinds:
                 by_kind[kinds[job.queries[0]]].append(job)
-        typical = Figures(jobs).figures
-        self.of: dict[Hashable, Figures] = {
-            kind: Figures(mine, None if len(mine) >= FEWEST else typical)
+        typical = FittedCosts(jobs).figures
+        self.of: dict[Hashable, FittedCosts] = {
+            kind: FittedCosts(mine, None if len(mine) >= FEWEST else typical)
             for kind, mine in by_kind.items()
         }
 

@@ -77,7 +77,7 @@ class Made(NamedTuple):
             state.query_weight[self.subject] = self.was
 
 
-class Costs(Protocol):
+class KindCosts(Protocol):
     """What jobs of one kind cost."""
 
     def cost_ns(self, tuples: int, riders: int, job: int) -> int:
@@ -85,15 +85,15 @@ class Costs(Protocol):
 
 
 @dataclass(frozen=True)
-class Queries:
+class ReplayedQueries:
     """The queries of a run by index: how they run, what they cost, which tuples pass."""
 
     #: What a query has in common with all that may run along with it, else None.
-    kin: Sequence[str | None]
+    share_keys: Sequence[str | None]
     #: Whether what arrived together is taken as a whole.
     windows: Sequence[bool]
     kinds: Sequence[Hashable]
-    costs: Callable[[Hashable], Costs]
+    costs: Callable[[Hashable], KindCosts]
     #: Of each query, the places of the tuples that give a row in the order of its arrivals.
     passing: Sequence[NDArray[np.int64]]
     #: What its jobs are like, and how far apart its windows close; guessed where it is not known.
@@ -104,7 +104,7 @@ class Queries:
         """What the engine has to know of them."""
         return [
             QueryFacts(
-                box.name, box.inputs, self._job_kind(q), self.kin[q],
+                box.name, box.inputs, self._job_kind(q), self.share_keys[q],
                 slide_ns=self.slides_ns[q] if self.slides_ns else 0, spared=self.windows[q],
             )
             for q, box in enumerate(network.boxes)
@@ -116,7 +116,7 @@ class Queries:
             return known
         if self.windows[query]:
             return "window"
-        return "job" if self.kin[query] is None else "filter"
+        return "job" if self.share_keys[query] is None else "filter"
 
     def inboxes(self) -> list[Inbox]:
         """Empty ones; what closed together is taken together."""
@@ -138,7 +138,7 @@ class VirtualDriver:
         self,
         engine: Engine,
         accounts: Accounts,
-        queries: Queries,
+        queries: ReplayedQueries,
         deliveries: Sequence[Delivery],
         *,
         end_ns: int,
@@ -160,7 +160,7 @@ class VirtualDriver:
         self._changed = 0
         self._progress = progress
         #: Tuples that each query has answered or given up so far.
-        self._past = [0] * len(queries.kin)
+        self._past = [0] * len(queries.share_keys)
         threads = engine.state.threads
         self._ends = [NEVER] * threads
         self._given: list[tuple[int, list[_Job]]] = [(0, [])] * threads

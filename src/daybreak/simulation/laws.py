@@ -26,7 +26,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.query_laws import QUERY_LAWS, Make
 from daybreak.simulation.simulate import simulate
 
@@ -148,7 +148,7 @@ def survives_changes(make: Make) -> None:
     policy = make()
     monitor.tell_of_results(policy)
     executor = VirtualExecutor(state, schedule, monitor, OVERHEADS["light"])
-    loop = Loop(state, policy, executor, seed=1)
+    loop = SimulationLoop(state, policy, executor, seed=1)
     random = Random(4)
     while True:
         loop.dispatch()
@@ -220,11 +220,11 @@ class _Forwarding(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.inner.on_completion(plan, worker, cost_ns, now_ns)
 
-    def on_boarding(self, box: int, now_ns: int) -> None:
-        self.inner.on_boarding(box, now_ns)
+    def on_withdrawn(self, box: int, now_ns: int) -> None:
+        self.inner.on_withdrawn(box, now_ns)
 
-    def on_ride(self, box: int, cost_ns: int, now_ns: int) -> None:
-        self.inner.on_ride(box, cost_ns, now_ns)
+    def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        self.inner.on_returned(box, cost_ns, now_ns)
 
     def on_change(self, change: Change, now_ns: int) -> None:
         self.inner.on_change(change, now_ns)

@@ -33,7 +33,7 @@ class Executor(Protocol):
     def start(self, worker: int, plan: Plan, work: Work) -> None:
         """Begins a plan on an idle worker; ``work`` is what deciding on it took."""
 
-    def advance(self, loop: Loop) -> bool:
+    def advance(self, loop: SimulationLoop) -> bool:
         """Waits for the next event, reports what happened to the loop.
 
         While a worker is idle, ``loop.wake_ns`` is an event too. Returns False when nothing will
@@ -41,7 +41,7 @@ class Executor(Protocol):
         """
 
 
-class Loop:
+class SimulationLoop:
     """One policy, one executor, one thread."""
 
     def __init__(self, state: SystemState, policy: Policy, executor: Executor, seed: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from daybreak.simulation.executor import VirtualExecutor, _Job
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 
 
 class WeighingExecutor(VirtualExecutor):
@@ -24,14 +24,14 @@ class WeighingExecutor(VirtualExecutor):
         ]
         self._held_bytes = 0
 
-    def _deliver(self, until_ns: int, loop: Loop) -> None:
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
         first = self._next
         super()._deliver(until_ns, loop)
         for i in range(first, self._next):
             self._held_bytes += self._stream_bytes[self._stream[i]]
             self._monitor.weighed(self._at[i], self._held_bytes)
 
-    def _emit(self, job: _Job, now: int, loop: Loop) -> None:
+    def _emit(self, job: _Job, now: int, loop: SimulationLoop) -> None:
         box = job.plan.steps[job.step][0]
         fed, pending = self._network.downstream[box], self._state.pending
         before = sum(pending[d] * self._bytes[d] for d in fed)

@@ -145,7 +145,7 @@ class Jobs:
         cost_ns = JOB_NS + sum(self._cost_ns(b, len(tuples)) for b, tuples in [*taken, *rides])
         self.at(self.now_ns + cost_ns, partial(self._ended, worker, plan, taken, rides))
         for b in riders:
-            self.policy.on_boarding(b, self.now_ns)
+            self.policy.on_withdrawn(b, self.now_ns)
 
     def _riders(self, boxes: set[int]) -> Iterator[int]:
         if self.state.rides and self._random.random() < RIDES:
@@ -195,7 +195,7 @@ class Jobs:
         cost_ns = JOB_NS + sum(self._cost_ns(b, len(arrivals)) for b, arrivals in taken)
         policy.on_completion(plan, worker, cost_ns, now_ns)
         for b, arrivals in rides:
-            policy.on_ride(b, self._cost_ns(b, len(arrivals)), now_ns)
+            policy.on_returned(b, self._cost_ns(b, len(arrivals)), now_ns)
 
 
 class Workload(NamedTuple):

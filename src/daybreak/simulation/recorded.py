@@ -16,7 +16,7 @@ from daybreak.runtime.record import ARRIVALS_FILE, JOBS_FILE
 from daybreak.runtime.report import Backlog, Outputs, RunReport
 from daybreak.runtime.staleness import Stale
 from daybreak.runtime.starts import record_of
-from daybreak.simulation.jobcosts import Job
+from daybreak.simulation.jobcosts import RecordedJob
 
 #: A running run puts parts of its record together now and then, and a reader may come in between.
 TRIES = 3
@@ -24,7 +24,7 @@ PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordedRun:
     """A recorded run, or the record so far of one that goes on."""
 
     report: RunReport
@@ -33,13 +33,13 @@ class Record:
     stream: list[str]
     tuples: NDArray[np.int64]
     #: In the order in which they began.
-    jobs: list[Job]
+    jobs: list[RecordedJob]
     #: From where to where all series are there.
     from_ns: int
     end_ns: int
 
     @classmethod
-    def load(cls, folder: Path) -> Record:
+    def load(cls, folder: Path) -> RecordedRun:
         """From the folder of a run on Spark, or its ``record`` folder."""
         record = record_of(folder)
         if (folder / "daybreak.json").exists() and not (record / "report.json").exists():
@@ -66,7 +66,7 @@ class Record:
         raise AssertionError
 
     @classmethod
-    def _read(cls, record: Path) -> Record:
+    def _read(cls, record: Path) -> RecordedRun:
         import pyarrow.parquet as pq
 
         report = RunReport.load(record)
@@ -144,7 +144,7 @@ class Record:
         return begin, end
 
 
-def _jobs(columns: Mapping[str, list[Any]]) -> list[Job]:
+def _jobs(columns: Mapping[str, list[Any]]) -> list[RecordedJob]:
     """The queries that ran together are entered one after the other."""
     names, at_ns, rows = columns["query"], columns["committed_ns"], columns["rows"]
     jobs, i = [], 0
@@ -152,6 +152,8 @@ def _jobs(columns: Mapping[str, list[Any]]) -> list[Job]:
         end = i + columns["together"][i]
         cost_ns = sum(columns["cost_ns"][i:end])
         queries = tuple(names[i:end])
-        jobs.append(Job(queries, at_ns[i], columns["tuples"][i], tuple(rows[i:end]), cost_ns))
+        jobs.append(
+            RecordedJob(queries, at_ns[i], columns["tuples"][i], tuple(rows[i:end]), cost_ns)
+        )
         i = end
     return sorted(jobs, key=lambda j: j.committed_ns - j.cost_ns)

@@ -29,8 +29,8 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.jobcosts import JobCosts
-from daybreak.simulation.jobs import NEVER, Delivery, Made, Queries, VirtualDriver
-from daybreak.simulation.recorded import Record
+from daybreak.simulation.jobs import NEVER, Delivery, Made, ReplayedQueries, VirtualDriver
+from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.simulate import collector_paused
 from daybreak.version import __version__
 
@@ -45,7 +45,7 @@ class Replay:
     #: What was recorded in it.
     recorded: RunReport
     network: Network
-    queries: Queries
+    queries: ReplayedQueries
     deliveries: list[Delivery]
     #: Where the stretch lies in the run.
     from_ns: int
@@ -66,14 +66,14 @@ class Replay:
 
         Of a run that goes on, what it has recorded so far.
         """
-        record = Record.load(folder)
+        record = RecordedRun.load(folder)
         about, report = record.report.manifest, record.report
         network = _network(report)
-        kin = about.get("kin") or _seen_together(record)
+        share_keys = about.get("kin") or _seen_together(record)
         windows = [n in about.get("windows", ()) for n in report.queries]
         from_ns, known = _begin(record, network, windows, last_s, most)
         kinds: list[Hashable] = [
-            (kin[n], c) if n in kin else n
+            (share_keys[n], c) if n in share_keys else n
             for n, c in zip(report.queries, report.query_class, strict=True)
         ]
         costs = JobCosts(record.jobs, dict(zip(report.queries, kinds, strict=True)))
@@ -83,8 +83,8 @@ class Replay:
         return cls(
             recorded=recorded,
             network=network,
-            queries=Queries(
-                kin=[kin.get(n) for n in report.queries],
+            queries=ReplayedQueries(
+                share_keys=[share_keys.get(n) for n in report.queries],
                 windows=windows,
                 kinds=kinds,
                 costs=costs.of.__getitem__,
@@ -182,7 +182,7 @@ def _known(change: Mapping[str, Any]) -> bool:
     return change["what"] in kinds and change.get("was") is not None
 
 
-def _changes(record: Record, network: Network, from_ns: int) -> Iterator[Made]:
+def _changes(record: RecordedRun, network: Network, from_ns: int) -> Iterator[Made]:
     for change in record.report.manifest.get("changes", ()):
         at_ns = round(float(change["at_s"]) * 1e9)
         if not _known(change) or at_ns < from_ns:
@@ -194,14 +194,14 @@ def _changes(record: Record, network: Network, from_ns: int) -> Iterator[Made]:
         yield Made(at_ns - from_ns, what, known[change["subject"]], was, now)
 
 
-def _seen_together(record: Record) -> dict[str, str]:
+def _seen_together(record: RecordedRun) -> dict[str, str]:
     """For records that do not say who may run along: who did."""
     reads = record.report.manifest["reads"]
     return {n: reads[n][0] for j in record.jobs if len(j.queries) > 1 for n in j.queries}
 
 
 def _begin(
-    record: Record, network: Network, windows: list[bool], last_s: float | None, most: int
+    record: RecordedRun, network: Network, windows: list[bool], last_s: float | None, most: int
 ) -> tuple[int, int]:
     """Where the stretch begins, and how many deliveries the whole record has."""
     readers = _readers(network, windows)
@@ -227,7 +227,7 @@ def _readers(network: Network, windows: list[bool]) -> dict[str, list[int]]:
 
 
 def _deliveries(
-    record: Record, network: Network, windows: list[bool], from_ns: int
+    record: RecordedRun, network: Network, windows: list[bool], from_ns: int
 ) -> list[Delivery]:
     """What became pending in the stretch, and what waited when it began."""
     found = list(_own(record, windows, from_ns))
@@ -249,7 +249,7 @@ def _deliveries(
     return found
 
 
-def _own(record: Record, windows: list[bool], from_ns: int) -> Iterator[Delivery]:
+def _own(record: RecordedRun, windows: list[bool], from_ns: int) -> Iterator[Delivery]:
     """What single queries had to answer: windows that closed, and what waited at the beginning.
 
     Both are known by their answers.
@@ -262,7 +262,9 @@ def _own(record: Record, windows: list[bool], from_ns: int) -> Iterator[Delivery
         yield Delivery(max(0, arrival_ns), (query,), Waiting(arrival_ns, "", tuples, -1))
 
 
-def _passing(record: Record, deliveries: list[Delivery], from_ns: int) -> list[NDArray[np.int64]]:
+def _passing(
+    record: RecordedRun, deliveries: list[Delivery], from_ns: int
+) -> list[NDArray[np.int64]]:
     """The places of tuples that give a row, by query, in the order in which tuples come.
 
     A job that gave r rows for n tuples puts them at even distances into its n places; beyond the
@@ -299,7 +301,7 @@ def _spread(tuples: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.in
     return places
 
 
-def _caveats(record: Record, windows: list[bool], from_ns: int) -> Iterator[str]:
+def _caveats(record: RecordedRun, windows: list[bool], from_ns: int) -> Iterator[str]:
     """What happened in the run and is not in the model."""
     about: Mapping[str, Any] = record.report.manifest
     made = {"registered", "dropped"}

@@ -11,7 +11,7 @@ from daybreak.engine.shedding import Shedder
 from daybreak.model.qos import NS_PER_S
 from daybreak.model.shedding import SheddingParams
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import NEVER, Loop
+from daybreak.simulation.loop import NEVER, SimulationLoop
 from daybreak.simulation.randomness import random_for
 
 
@@ -31,7 +31,7 @@ class SheddingExecutor(VirtualExecutor):
         self._drop: dict[int, float] = {}
         self._lot = random_for(seed, "shedding").random
 
-    def _deliver(self, until_ns: int, loop: Loop) -> None:
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
         """Queues every arrival up to this instant that is not dropped."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state, self.offered.until(until_ns))

@@ -18,7 +18,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.memory import WeighingExecutor
 from daybreak.simulation.shedding import SheddingExecutor
 from daybreak.simulation.waiting import WaitingExecutor
@@ -68,7 +68,7 @@ def simulate(
         kind = WeighingExecutor if memory else VirtualExecutor
         executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
     with collector_paused():
-        Loop(state, policy, executor, seed).run()
+        SimulationLoop(state, policy, executor, seed).run()
     manifest = {
         "daybreak": __version__,
         "world": "simulation",

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from daybreak.simulation.executor import VirtualExecutor, _Job
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 
 
 class WaitingExecutor(VirtualExecutor):
@@ -36,7 +36,7 @@ class WaitingExecutor(VirtualExecutor):
             _postpone(job, wait)
         return began
 
-    def _emit(self, job: _Job, now: int, loop: Loop) -> None:
+    def _emit(self, job: _Job, now: int, loop: SimulationLoop) -> None:
         wait = self._waits[job.plan.steps[job.step][0]] if self.yields else 0
         if not wait:
             super()._emit(job, now, loop)
@@ -49,7 +49,7 @@ class WaitingExecutor(VirtualExecutor):
         self._at.insert(place, due)
         self._stream.insert(place, len(self._network.streams))
 
-    def _deliver(self, until_ns: int, loop: Loop) -> None:
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
         while self._returns and self._returns[0][0] <= until_ns:
             due, _, held = heappop(self._returns)
             super()._deliver(due, loop)

@@ -1,8 +1,8 @@
 """The refresh planner and its estimators on DataFrames, for mirrors larger than one memory.
 
-The same search as `daybreak.freshness.planner`, but a step is one aggregation over cached
-columns. The arithmetic of `daybreak.freshness.staleness` is written out in SQL: Spark's generated
-code runs it without a Python process.
+The same search as `daybreak.freshness.refresh_planner`, but a step is one aggregation over cached
+columns. The arithmetic of `daybreak.freshness.stationarity` is written out in SQL: Spark's
+generated code runs it without a Python process.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from daybreak.freshness.estimate import Prior
+from daybreak.freshness.estimate import RatePrior
 from daybreak.freshness.multiplier import NEVER, Anchored, binned_multiplier, search
-from daybreak.freshness.staleness import M1, M2, M3, SERIES_BELOW
+from daybreak.freshness.stationarity import M1, M2, M3, SERIES_BELOW
 from daybreak.model import ConfigError, EngineBug
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def visits_from_log(log: DataFrame) -> DataFrame:
     )
 
 
-def estimate_frame(visits: DataFrame, prior: Prior | None = None) -> DataFrame:
+def estimate_frame(visits: DataFrame, prior: RatePrior | None = None) -> DataFrame:
     """id, change_rate, visits from rows of id, elapsed, changed.
 
     The same estimate as `daybreak.freshness.estimate.estimate_rates`. Equal intervals of an

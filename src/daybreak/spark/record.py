@@ -12,7 +12,7 @@ from daybreak.engine.state import JobState
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import Parts
+from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.spark.catalog import Catalog
@@ -96,7 +96,7 @@ class RunRecord:
 
     def __init__(self, folder: Path, max_bytes: int, figures: Figures, manifest: Manifest) -> None:
         self.folder = folder
-        self._parts = Parts(folder, max_bytes)
+        self._parts = RecordParts(folder, max_bytes)
         self._figures = figures
         self._manifest = manifest
         self._taken_s = time.monotonic()

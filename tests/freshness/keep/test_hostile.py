@@ -15,8 +15,8 @@ import pytest
 from tests.freshness.keep.servers import Answer, Pages, http_server, raw_server
 from tests.freshness.keep.test_keeper import MIRROR, Run, config_file, http_source
 
-from daybreak.freshness.keep import Fetchers, Keeper, Store, make_sources, read_config
-from daybreak.freshness.keep.http import MOST_RETRY_AFTER_S, Address, retry_after_s
+from daybreak.freshness.keep import Fetchers, MirrorKeeper, Store, make_sources, read_config
+from daybreak.freshness.keep.http_source import MOST_RETRY_AFTER_S, Address, retry_after_s
 from daybreak.model import ConfigError
 
 #: Answers that once ended the keeper, and again at every start; with the reason recorded now.
@@ -176,6 +176,7 @@ def test_a_long_file_is_not_read(tmp_path: Path) -> None:
         assert run.store.content("docs", "caf\\udce9") == b"latin"
 
 
+@pytest.mark.slow
 def test_a_dripping_server_is_left_after_timeout_s_and_delays_nobody(tmp_path: Path) -> None:
     """In real time, with threads: the slow host's request ends, and others never waited."""
     hung_up = Event()
@@ -196,7 +197,7 @@ def test_a_dripping_server_is_left_after_timeout_s_and_delays_nobody(tmp_path: P
     with raw_server({"/drip": drip}) as slow, http_server(pages) as quick:
         urls = [f"{slow}/drip", *(f"{quick}/{k}" for k in range(5))]
         config = read_config(config_file(tmp_path, http_source(urls), mirror))
-        keeper = Keeper(config, Store(config.path("mirror.db")), make_sources(config))
+        keeper = MirrorKeeper(config, Store(config.path("mirror.db")), make_sources(config))
         fetchers = Fetchers(keeper, time.time)
         outcomes: list[str] = []
 
@@ -229,7 +230,7 @@ def test_a_host_has_one_request_at_a_time(tmp_path: Path) -> None:
     with raw_server({f"/{k}": slow for k in range(4)}) as site:
         urls = [f"{site}/{k}" for k in range(4)]
         config = read_config(config_file(tmp_path, http_source(urls), mirror))
-        keeper = Keeper(config, Store(config.path("mirror.db")), make_sources(config))
+        keeper = MirrorKeeper(config, Store(config.path("mirror.db")), make_sources(config))
         fetchers = Fetchers(keeper, time.time)
         outcomes: list[str] = []
 

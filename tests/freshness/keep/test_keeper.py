@@ -13,7 +13,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from tests.freshness.keep.servers import Pages, http_server, postgres
 
-from daybreak.freshness.keep import Keeper, Store, make_sources, read_config
+from daybreak.freshness.keep import MirrorKeeper, Store, make_sources, read_config
 from daybreak.model import ConfigError
 from daybreak.model.errors import NewerFormat
 
@@ -48,7 +48,7 @@ class Run:
     def __init__(self, path: Path, now_s: float = 1000.0) -> None:
         config = read_config(path)
         self.store = Store(config.path(config.mirror.store))
-        self.keeper = Keeper(config, self.store, make_sources(config))
+        self.keeper = MirrorKeeper(config, self.store, make_sources(config))
         self.now_s = now_s
         self.visits: list[tuple[float, str]] = []
 
@@ -92,6 +92,7 @@ def test_without_validators_the_content_decides(tmp_path: Path, pages: Pages, si
         assert all("unchanged" in s for s in said[1:])
 
 
+@pytest.mark.slow
 def test_rates_are_learnt_and_the_plan_follows(tmp_path: Path, pages: Pages, site: str) -> None:
     """One page changes every 10 s, one never: the mirror finds out which."""
     pages.content = {"/fast": b"0", "/calm": b"0"}
@@ -188,6 +189,7 @@ def test_files_come_go_and_change(tmp_path: Path) -> None:
         assert run.store.content("docs", "a.txt") == b"alpha beta"
 
 
+@pytest.mark.slow
 def test_rows_of_a_real_postgresql(tmp_path: Path) -> None:
     import sqlalchemy as sa
 

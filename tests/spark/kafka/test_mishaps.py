@@ -15,6 +15,7 @@ import pytest
 from examples.kafka.broker import Broker, free_port
 from examples.kafka.topics import create, read, write
 from pyspark.sql import SparkSession
+from tests.until import until
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
@@ -27,14 +28,6 @@ pytestmark = pytest.mark.spark
 SERVERS = "kafka.bootstrap.servers"
 #: So that Spark and the producer notice an outage within the test's patience.
 QUICK = {"kafka.request.timeout.ms": "900", "kafka.default.api.timeout.ms": "1000"}
-PATIENCE_S = 120.0
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < end_s, f"never: {what}"
-        time.sleep(0.05)  # polls
 
 
 def with_stream(spark: SparkSession, folder: Path, servers: str, topic: str) -> App:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from tests.spark.windows.logs import (
     sliding,
     tumbling_late,
 )
+from tests.until import until
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
@@ -93,9 +93,7 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         fed = feed(run, [s for s in log.segments() if s[0] == "a"])
         run.drain()
-        deadline = time.monotonic() + 30
-        while run.parts.store.segments("a")[0].seq == 0 and time.monotonic() < deadline:
-            time.sleep(0.02)  # polls: what nobody needs is removed now and then
+        until(lambda: run.parts.store.segments("a")[0].seq > 0, "old segments are removed")
         kept = run.parts.store.segments("a")
     reached = log.watermark("a", len(log.streams["a"]))
     every = batch(spark, TUMBLING, {"a": log.in_time("a", tumbling_late(10 * S))})
@@ -199,11 +197,12 @@ def test_a_silent_stream_goes_on_with_the_clock(spark: SparkSession, tmp_path: P
     )
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, [("a", 0, [{"n": 1, "k": 1, "v": 1, "at": START}])])
-        deadline = time.monotonic() + 60
-        while not run.rows("q").num_rows:
+
+        def closed() -> bool:
             run.healthy()
-            assert time.monotonic() < deadline, "its window never closes"
-            time.sleep(0.02)  # polls for the result
+            return bool(run.rows("q").num_rows)
+
+        until(closed, "its window closes")
         before = run.parts.store.clock("a")
         assert before is not None
         feed(run, [("a", 1, [{"n": 2, "k": 1, "v": 1, "at": START + 1}])])

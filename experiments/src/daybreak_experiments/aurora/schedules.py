@@ -9,12 +9,12 @@ import numpy as np
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Overheads, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
-from daybreak.policies.bucketing import Grid
+from daybreak.policies.bucketing import BucketGrid
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.loop import Loop
+from daybreak.simulation.loop import SimulationLoop
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome
 from daybreak_experiments.rules import as_claimed
 
@@ -48,7 +48,7 @@ def example_graphs() -> dict[int, QoSGraph]:
     }
 
 
-def bucket_row(grid: Grid, graph: QoSGraph, latency: float) -> tuple[int, int, str]:
+def bucket_row(grid: BucketGrid, graph: QoSGraph, latency: float) -> tuple[int, int, str]:
     """Slack bucket, slope bucket and traversal bucket, counted from 1 as the text does."""
     bucket = grid.place(grid.ranges(graph), latency * UNIT_NS)[0]
     i, j = divmod(bucket, grid.partitions)
@@ -57,7 +57,7 @@ def bucket_row(grid: Grid, graph: QoSGraph, latency: float) -> tuple[int, int, s
 
 def table_4_3(_context: Context) -> Outcome:
     graphs = example_graphs()
-    grid = Grid(graphs.values(), 4)
+    grid = BucketGrid(graphs.values(), 4)
     rows, claims = [], []
     for app, latency, *printed in TABLE_4_3:
         ours = bucket_row(grid, graphs[app], latency)
@@ -160,7 +160,7 @@ def run_schedule(policy: str, params: dict[str, Any]) -> tuple[str, list[int]]:
     at_once = ArrivalSchedule(np.zeros(3, np.int64), np.arange(3, dtype=np.int32))
     executor = _Noting(state, at_once, monitor, Overheads())
     executor.calls = []
-    Loop(state, make_policy_with(policy, **params), executor, 1).run()
+    SimulationLoop(state, make_policy_with(policy, **params), executor, 1).run()
     left = monitor.report(state, executor.now_ns, 1, {}).outputs.departure_ns // UNIT_NS
     return " ".join(network.boxes[b].name for b in executor.calls), left.tolist()
 

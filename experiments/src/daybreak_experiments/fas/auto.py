@@ -9,7 +9,7 @@ import numpy as np
 
 from daybreak.model import Overheads
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.fas_auto import AutoBeta
+from daybreak.policies.fas_mcq_auto import AutoBeta
 from daybreak.policies.registry import make_policy_with
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.simulate import simulate

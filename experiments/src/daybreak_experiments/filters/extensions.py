@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from daybreak.filters import (
-    Change,
     Dependencies,
     Filter,
+    FilterChange,
     Load,
     make_router,
     optimum_per_s,
@@ -251,7 +251,7 @@ def section5_3_4(ctx: Context) -> Outcome:
 
 def _timeline(job: tuple[str, bool, int]) -> list[float]:
     router, online, seed = job
-    slower = [Change(at_s=SLOWED_AT_S, filter=0, service_time_s=0.4)]
+    slower = [FilterChange(at_s=SLOWED_AT_S, filter=0, service_time_s=0.4)]
     load = Load(tuples=round(RUN_S * 14), population=POPULATION)
     report = simulate(
         three_filters(), make_router(router), load, seed, changes=slower, online=online

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from daybreak.filters.simulator import Process
+from daybreak.filters.router_simulator import Process
 from daybreak_experiments.core import Claim, Context, Experiment, Line, Note, Outcome
 from daybreak_experiments.filters.rates import OPTIMUM_PER_S, PROCESSES, Curves, points
 from daybreak_experiments.filters.setup import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from daybreak.filters import optimum_per_s
-from daybreak.filters.simulator import Process
+from daybreak.filters.router_simulator import Process
 from daybreak_experiments.core import Claim, Context, Experiment, Line, Outcome
 from daybreak_experiments.filters.setup import (
     APPROACHES,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 from daybreak.filters import Filter, Load, make_router, simulate
-from daybreak.filters.simulator import Process
+from daybreak.filters.router_simulator import Process
 from daybreak_experiments.core import Claim, Context, Line, Skipped
 from daybreak_experiments.rules import required
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from daybreak.freshness import (
-    Limits,
+    RefreshLimits,
     bandwidth_of,
     curve,
     floor_for_age,
@@ -35,7 +35,7 @@ def section_6_2_1(ctx: Context) -> Outcome:
     rows, kept = [], True
     for target in TARGETS:
         floor = floor_for_freshness(mirror, target)
-        made = plan(mirror, BANDWIDTH, Limits(floor=floor))
+        made = plan(mirror, BANDWIDTH, RefreshLimits(floor=floor))
         least = float(freshness(made.frequency, mirror.change_rate).min())
         kept = kept and least >= target - 1e-9
         rows.append((target, bandwidth_of(mirror, floor), made.perceived_freshness, least))
@@ -44,7 +44,7 @@ def section_6_2_1(ctx: Context) -> Outcome:
     floor = floor_for_age(mirror, age, risk)
     cost, polling = bandwidth_of(mirror, floor), len(mirror) / age
     polled = perceived_freshness(mirror, uniform(mirror, polling))
-    planned = plan(mirror, polling, Limits(floor=floor)).perceived_freshness
+    planned = plan(mirror, polling, RefreshLimits(floor=floor)).perceived_freshness
     table = [["least freshness", "smallest bandwidth", f"PF at {BANDWIDTH:g}", "least fresh"]]
     table += [[f"{t:.0%}", number(b, 1), number(pf, 4), number(low)] for t, b, pf, low in rows]
 

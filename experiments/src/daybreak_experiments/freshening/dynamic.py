@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daybreak.freshness.mirror import Bools, Floats, Mirror
-from daybreak.freshness.planner import plan
+from daybreak.freshness.refresh_planner import plan
 from daybreak.freshness.timetable import Timetable
 from daybreak.model.errors import ConfigError, suggestion
 

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.freshness import Limits, Mirror, plan
+from daybreak.freshness import Mirror, RefreshLimits, plan
 from daybreak.freshness.mirror import Bools, Floats, Ints
-from daybreak.freshness.simulator import Events, draw_accesses, fresh_accesses, poisson_events
+from daybreak.freshness.mirror_simulator import (
+    Events,
+    draw_accesses,
+    fresh_accesses,
+    poisson_events,
+)
 from daybreak.freshness.timetable import Timetable
 from daybreak.report.text import number
 from daybreak_experiments.core import Context, Experiment, Outcome
@@ -69,7 +74,7 @@ def _pushed(setting: tuple[int, float, bool]) -> float:
     pushes: Hop = (np.empty(0), np.empty(0, np.int64))
     if share > 0:
         # More pushes than syncs carry nothing new.
-        limits = Limits(cap=frequency) if after_sync else None
+        limits = RefreshLimits(cap=frequency) if after_sync else None
         rhythm = plan(mirror, CLIENT * share, limits).frequency
         pushes = Timetable(rhythm, seed=1).between(0, PERIODS)
     at_client = fresh_behind(changes, syncs, pushes, accesses, after_sync)
@@ -131,7 +136,7 @@ def _two_levels(setting: tuple[int, int]) -> tuple[float, float]:
     held[np.argsort(-mirror.access)[:near]] = True
     if near:
         # What is not held must not be copied; nothing is copied oftener than it is synced.
-        limits = Limits(cap=np.where(held, far, 0.0))
+        limits = RefreshLimits(cap=np.where(held, far, 0.0))
         rhythm = plan(mirror, NEAR_BANDWIDTH, limits).frequency
         copies = Timetable(rhythm, seed=1).between(0, PERIODS)
         behind = fresh_behind(changes, syncs, copies, accesses, after_sync=True)

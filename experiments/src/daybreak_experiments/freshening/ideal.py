@@ -8,8 +8,8 @@ import numpy as np
 
 from daybreak.freshness import Mirror, perceived_freshness, plan
 from daybreak.freshness.mirror import Floats
-from daybreak.freshness.simulator import simulate
-from daybreak.freshness.staleness import solve_staleness
+from daybreak.freshness.mirror_simulator import simulate
+from daybreak.freshness.stationarity import solve_staleness
 from daybreak.report.text import number
 from daybreak_experiments.core import Context, Experiment, Outcome
 from daybreak_experiments.freshening.common import (

@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.freshness import Limits, Mirror, perceived_freshness, plan
+from daybreak.freshness import Mirror, RefreshLimits, perceived_freshness, plan
 from daybreak.freshness import baselines as base
-from daybreak.freshness.estimate import (
-    Prior,
-    Visits,
-    estimate_rates,
-    exploration_floor,
-)
+from daybreak.freshness.estimate import RatePrior, Visits, estimate_rates, exploration_floor
 from daybreak.freshness.mirror import Floats, Ints
-from daybreak.freshness.simulator import Events, fresh_accesses
+from daybreak.freshness.mirror_simulator import Events, fresh_accesses
 from daybreak.freshness.timetable import Timetable
 from daybreak.report.text import number
 from daybreak_experiments.core import Context, Experiment, Note, Outcome, Skipped
@@ -38,7 +33,7 @@ def _learn(setting: tuple[int, bool]) -> list[float]:
     seed, explores = setting
     mirror, rng = thesis_mirror(seed), np.random.default_rng([seed, 7])
     n, best = len(mirror), plan(mirror, SYNCS).perceived_freshness
-    prior, last = Prior(mean=2.0), np.zeros(n)
+    prior, last = RatePrior(mean=2.0), np.zeros(n)
     item: list[Ints] = []
     elapsed: list[Floats] = []
     changed: list[np.ndarray] = []
@@ -46,7 +41,9 @@ def _learn(setting: tuple[int, bool]) -> list[float]:
     shares = []
     for period in range(PERIODS):
         floor = exploration_floor(visited, longest=8, trusted=3) if explores else None
-        made = plan(Mirror.of(rates, mirror.access), SYNCS, Limits(floor=floor), multiplier or None)
+        made = plan(
+            Mirror.of(rates, mirror.access), SYNCS, RefreshLimits(floor=floor), multiplier or None
+        )
         multiplier = made.multiplier
         shares.append(perceived_freshness(mirror, made.frequency) / best)
         times, items = Timetable(made.frequency).between(period, period + 1)
@@ -135,7 +132,7 @@ def section_6_2_3_pages(ctx: Context) -> Outcome:
     time_d, page, pages = read_changes(path)
     learnt, actual = (_daily_visits(time_d, page, pages, *YEARS[i : i + 2]) for i in (0, 1))
     plain = estimate_rates(learnt, pages)
-    guarded = estimate_rates(learnt, pages, Prior.fitted(plain))
+    guarded = estimate_rates(learnt, pages, RatePrior.fitted(plain))
     later = (time_d >= YEARS[1]) & (time_d < YEARS[2])
     changes = Events(time_d[later] - YEARS[1], page[later])
     table = [["refreshes per page and day", "access", *_RULES]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from daybreak.links.classes import LinkClass
 from daybreak.links.conveyor_belt import ConveyorBelt
+from daybreak.links.link_classes import LinkClass
+from daybreak.links.link_simulator import run_link
+from daybreak.links.link_tuples import LinkTuple, is_mandatory
 from daybreak.links.registry import SCHEDULERS, make_scheduler
-from daybreak.links.simulate import run_link
-from daybreak.links.tuples import LinkTuple, is_mandatory
 from daybreak.model.qos import NS_PER_S
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome
 from daybreak_experiments.rules import as_claimed

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from daybreak.links.classes import SECTION_4
+from daybreak.links.link_classes import SECTION_4
 from daybreak.links.needs import Need
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

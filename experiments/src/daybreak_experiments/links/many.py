@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.links.classes import LinkClass, least_bytes_per_s
+from daybreak.links.link_classes import LinkClass, least_bytes_per_s
 from daybreak.links.needs import Floats, met_percent
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

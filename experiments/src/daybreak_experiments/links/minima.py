@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.links.classes import SECTION_4, least_bytes_per_s
 from daybreak.links.due import MARGIN
+from daybreak.links.link_classes import SECTION_4, least_bytes_per_s
 from daybreak.links.needs import Need, need_of_all
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daybreak.links.classes import LinkClass
-from daybreak.links.migration import LinkName, Placement, advise, link_classes
+from daybreak.links.box_migration import LinkName, Placement, advise, link_classes
+from daybreak.links.link_classes import LinkClass
 from daybreak.links.needs import met_percent
 from daybreak.links.scenario import LinkScenario
 from daybreak.model import Arrivals, Box, Network, Query, Stream

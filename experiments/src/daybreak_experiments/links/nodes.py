@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from daybreak.links.chain import DeadlineRule
-from daybreak.links.classes import LinkClass
+from daybreak.links.link_classes import LinkClass
 from daybreak.links.needs import Need, need_of_all
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from daybreak.links.classes import SECTION_4, least_bytes_per_s
+from daybreak.links.link_classes import SECTION_4, least_bytes_per_s
 from daybreak.links.needs import Need, need_of_all
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

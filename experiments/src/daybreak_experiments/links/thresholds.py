@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from daybreak.links.classes import SECTION_4, LinkClass, threshold_bytes_per_s
+from daybreak.links.link_classes import SECTION_4, LinkClass, threshold_bytes_per_s
 from daybreak.links.needs import Against, Floats, met_percent, need_of_all
 from daybreak.links.scenario import LinkScenario
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome

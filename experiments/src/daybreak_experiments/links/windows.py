@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from daybreak.links.link_simulator import counts
 from daybreak.links.needs import Floats, need_of_all
 from daybreak.links.scenario import LinkScenario, simulate
-from daybreak.links.simulate import counts
 from daybreak_experiments.core import Claim, Context, Experiment, Outcome
 from daybreak_experiments.links.common import SEEDS, SHORT, all_needs, kb
 from daybreak_experiments.rules import below, required

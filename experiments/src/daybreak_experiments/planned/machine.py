@@ -19,7 +19,7 @@ from daybreak.policies.base import BasePolicy, Cell, JobCost
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.jobs import NEVER, Delivery, Queries, VirtualDriver
+from daybreak.simulation.jobs import NEVER, Delivery, ReplayedQueries, VirtualDriver
 from daybreak.simulation.randomness import generator_for
 from daybreak.simulation.simulate import collector_paused
 from daybreak_experiments.planned.workloads import Workload
@@ -117,15 +117,15 @@ def run(case: Case, policy: BasePolicy) -> Measured:
     return _measured(case, report, deliveries)
 
 
-def _queries(case: Case, deliveries: Sequence[Delivery]) -> Queries:
+def _queries(case: Case, deliveries: Sequence[Delivery]) -> ReplayedQueries:
     declared = case.workload.queries
     tuples = sum(d.item.tuples for d in deliveries)
     kinds: list[Hashable] = [(q.cls, q.together or q.name) for q in declared]
     costs: dict[Hashable, _Costs] = {}
     for kind, q in zip(kinds, declared, strict=True):
         costs.setdefault(kind, _Costs(q.cost, case.noise, case.seed, str(kind)))
-    return Queries(
-        kin=[q.together or None for q in declared],
+    return ReplayedQueries(
+        share_keys=[q.together or None for q in declared],
         windows=[q.slide_s > 0 for q in declared],
         kinds=kinds,
         costs=costs.__getitem__,

@@ -27,7 +27,7 @@ from daybreak.policies.base import BasePolicy, Change, Plan, Work
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.executor import GOLDEN, charge_of, passing
-from daybreak.simulation.loop import NEVER, Loop
+from daybreak.simulation.loop import NEVER, SimulationLoop
 from daybreak.simulation.randomness import generator_for, random_for
 from daybreak.simulation.simulate import collector_paused
 from daybreak.version import __version__
@@ -127,7 +127,7 @@ class PollingExecutor:
             self._scheduler_free_ns = ready
         self._run_piece(worker, job, ready)
 
-    def advance(self, loop: Loop) -> bool:
+    def advance(self, loop: SimulationLoop) -> bool:
         ends, at = self._ends, self._at
         while True:
             now = min(ends)
@@ -159,7 +159,7 @@ class PollingExecutor:
             loop.completed(job.plan, worker, job.spent_ns, now)
             return not (at[self._next] == NEVER and self._drained())
 
-    def _wakes(self, loop: Loop, ends_ns: int) -> bool:
+    def _wakes(self, loop: SimulationLoop, ends_ns: int) -> bool:
         """Goes to the instant a policy waits for, unless something happens before."""
         wake, arrival = loop.wake_ns, self._at[self._next]
         if self._events and self._events[0].at_ns <= wake:
@@ -171,14 +171,14 @@ class PollingExecutor:
             self._deliver(wake, loop)
         return True
 
-    def _listens(self, loop: Loop) -> bool:
+    def _listens(self, loop: SimulationLoop) -> bool:
         return getattr(loop.arrived, "__func__", None) is not BasePolicy.on_arrival
 
     def _drained(self) -> bool:
         under_way = any(j.late or j.results for j in self._jobs)
         return not under_way and not any(self._state.pending)
 
-    def _apply(self, event: Event, loop: Loop) -> None:
+    def _apply(self, event: Event, loop: SimulationLoop) -> None:
         self.now_ns = max(self.now_ns, event.at_ns)
         state = self._state
         if event.what == "selectivity":
@@ -190,7 +190,7 @@ class PollingExecutor:
             state.query_class[event.subject] = int(event.value)
             loop.changed(Change("query-class", event.subject), self.now_ns)
 
-    def _deliver(self, until_ns: int, loop: Loop) -> None:
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
         """Queues every tuple the sources have handed over by this instant."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state)
@@ -347,7 +347,7 @@ class PollingExecutor:
                 job.results.append((q, out, [began + int(i * each) for i in places]))
         return began + work, out, lucks
 
-    def _reveal(self, job: _Job, loop: Loop) -> None:
+    def _reveal(self, job: _Job, loop: SimulationLoop) -> None:
         """A piece ended: its outputs reach other boxes, its results leave."""
         for q, arrivals, departures in job.results:
             self._monitor.left(q, arrivals, departures)
@@ -376,7 +376,7 @@ def simulate_polling(
     )
     monitor.tell_of_results(policy)
     with collector_paused():
-        Loop(state, policy, executor, seed).run()
+        SimulationLoop(state, policy, executor, seed).run()
     manifest = {
         "daybreak": __version__,
         "world": "simulation",

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.pool import Pool
-from daybreak.filters.tuples import StreamTuple
 
 
 class Routing(ABC):

@@ -6,9 +6,9 @@ from random import Random
 
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
-from daybreak.filters.flow import condon_flow
+from daybreak.filters.filter_tuples import StreamTuple
+from daybreak.filters.optimal_flow import condon_flow
 from daybreak.filters.routers.base import OneAtATime
-from daybreak.filters.tuples import StreamTuple
 from daybreak.model.errors import ConfigError
 
 

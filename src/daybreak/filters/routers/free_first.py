@@ -7,9 +7,9 @@ from random import Random
 
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.pool import Pool, most_passed
 from daybreak.filters.routers.base import Routing
-from daybreak.filters.tuples import StreamTuple
 
 
 class FreeFirst(Routing):

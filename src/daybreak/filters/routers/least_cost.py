@@ -7,8 +7,8 @@ from random import Random
 
 from daybreak.filters.dependencies import Dependencies
 from daybreak.filters.estimates import Estimates
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.routers.base import OneAtATime
-from daybreak.filters.tuples import StreamTuple
 
 
 class LeastCost(OneAtATime):

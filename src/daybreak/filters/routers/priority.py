@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.pool import most_passed
 from daybreak.filters.routers.base import Fetching
-from daybreak.filters.tuples import StreamTuple
 
 
 class Priority(Fetching):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from daybreak.filters.filter_tuples import StreamTuple
 from daybreak.filters.routers.base import Fetching
-from daybreak.filters.tuples import StreamTuple
 
 
 class WorkStealing(Fetching):

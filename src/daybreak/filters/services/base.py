@@ -9,7 +9,7 @@ from traceback import format_exception
 from typing import Any
 from urllib.parse import urlsplit
 
-from daybreak.filters.declared import Estimate
+from daybreak.filters.declared_filters import Estimate
 from daybreak.model.errors import ConfigError, DaybreakError
 from daybreak.model.redaction import redacted, shown_url
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from daybreak.freshness.keep.keeper import Keeper, Visit
-from daybreak.freshness.keep.source import Fetched, SourceError
+from daybreak.freshness.keep.keeper import MirrorKeeper, Visit
+from daybreak.freshness.keep.mirror_source import Fetched, SourceError
 
 #: Waits are cut to this, so that a clock that was set is noticed.
 _LONGEST_WAIT_S = 60.0
@@ -19,7 +19,7 @@ _LONGEST_WAIT_S = 60.0
 class Fetchers:
     """A keeper's visits, at most one per host and ``parallel_hosts`` in all at a time."""
 
-    def __init__(self, keeper: Keeper, clock_s: Callable[[], float]) -> None:
+    def __init__(self, keeper: MirrorKeeper, clock_s: Callable[[], float]) -> None:
         self._keeper = keeper
         self._clock_s = clock_s
         self._most = keeper.params.parallel_hosts

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from daybreak.freshness.estimate import Prior, estimate_rates, exploration_floor
+from daybreak.freshness.estimate import RatePrior, estimate_rates, exploration_floor
 from daybreak.freshness.keep.config import KeepConfig
-from daybreak.freshness.keep.source import Fetched, Source, SourceError
+from daybreak.freshness.keep.mirror_source import Fetched, MirrorSource, SourceError
 from daybreak.freshness.keep.store import Row, Store
-from daybreak.freshness.limits import Limits, floor_for_freshness
 from daybreak.freshness.mirror import Floats, Mirror
-from daybreak.freshness.planner import Plan, plan
-from daybreak.freshness.tables import read_table
+from daybreak.freshness.mirror_files import read_table
+from daybreak.freshness.refresh_limits import RefreshLimits, floor_for_freshness
+from daybreak.freshness.refresh_planner import RefreshPlan, plan
 from daybreak.model.errors import ConfigError
 from daybreak.model.redaction import redacted, shown_url
 
@@ -41,15 +41,17 @@ class Visit:
     at_s: float
 
 
-class Keeper:
+class MirrorKeeper:
     """One mirror being kept. Starting again on the same store continues where it stopped."""
 
-    def __init__(self, config: KeepConfig, store: Store, sources: Mapping[str, Source]) -> None:
+    def __init__(
+        self, config: KeepConfig, store: Store, sources: Mapping[str, MirrorSource]
+    ) -> None:
         self.params = config.mirror
         self.store = store
         self.sources = sources
         self.access = _read_access(config)
-        self.plan: Plan | None = None
+        self.plan: RefreshPlan | None = None
         #: How the last step's visit ended; empty if it made none.
         self.outcome = ""
 
@@ -135,7 +137,7 @@ class Keeper:
         params = self.params
         rows = [replace(row, access=self.access.get(row.name, 1.0)) for row in rows]
         visits = self.store.visits(params.period_s)
-        rates = estimate_rates(visits, len(rows), Prior(params.prior_rate, params.prior_weight))
+        rates = estimate_rates(visits, len(rows), RatePrior(params.prior_rate, params.prior_weight))
         visited = np.bincount(visits.item, minlength=len(rows))
         mirror = Mirror.of(rates, [row.access for row in rows], place="access")
         bandwidth = params.bandwidth * PLANNED_SHARE
@@ -144,7 +146,9 @@ class Keeper:
         floor *= min(1.0, bandwidth / 3 / max(float(floor.sum()), 1e-300))
         if params.least_freshness:
             floor = np.maximum(floor, floor_for_freshness(mirror, params.least_freshness))
-        made = plan(mirror, bandwidth, Limits(floor=floor), start=self.store.fact("multiplier"))
+        made = plan(
+            mirror, bandwidth, RefreshLimits(floor=floor), start=self.store.fact("multiplier")
+        )
         if made.multiplier > 0:
             self.store.set_fact("multiplier", made.multiplier)
         self.plan = made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
@@ -33,9 +34,9 @@ CATCH_UP = 2.0
 #: ... and until it is, answers are late: a cell that takes this long is worth half.
 PATIENCE_S = 30.0
 #: How much of what jobs cost more or less than expected is forgotten with each job.
-FORGET = 0.2
+FORGET, REMEMBERED = 0.2, 16
 #: That so many jobs of a cell take longer says nothing: Spark compiles them, once for each worker.
-WARM_JOBS = 3
+WARM_JOBS = 5
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
 UNSURE = 0.5
 #: Costs within this of what is expected are as expected; no cost is corrected by more than ...
@@ -88,8 +89,8 @@ class CellPlanner:
         self._target = target
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.plan: CellPlan | None = None
-        #: By the first query of a cell: what its jobs took and were expected to take.
-        self._took: dict[int, tuple[float, float]] = {}
+        #: By the first query of a cell: tuples and riders of its last jobs, and what they took.
+        self._took: dict[int, deque[tuple[int, int, float]]] = {}
         self._jobs: dict[int, int] = {}
         self._last_off: dict[int, float] = {}
         #: Above 1 while jobs that are due are late: then all costs count for so much more.
@@ -107,16 +108,14 @@ class CellPlanner:
         """Counts what has arrived so far."""
         self._rates.note(now_ns, self._view.arrived)
 
-    def took(self, cell: Cell, expected_ns: float, actual_ns: float) -> None:
-        """A job of this cell ended."""
-        key = cell.queries[0]
+    def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float) -> None:
+        """A job of this cell ended, on so many tuples and with so many riders."""
+        key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._last_off[key] = actual_ns / max(expected_ns, 1.0)
         if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
             return
-        actual, expected = self._took.get(key, (0.0, 0.0))
-        keep = 1 - FORGET
-        self._took[key] = keep * actual + actual_ns, keep * expected + expected_ns
+        self._took.setdefault(key, deque(maxlen=REMEMBERED)).append((tuples, riders, actual_ns))
 
     def jobs(self, cell: Cell) -> int:
         """How many jobs of this cell have ended."""
@@ -134,7 +133,11 @@ class CellPlanner:
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
-        actual, expected = self._took.get(cell.queries[0], (0.0, 0.0))
+        actual = expected = 0.0
+        # Against what is known now: a model that has learned since is not corrected twice.
+        for tuples, riders, took_ns in self._took.get(cell.queries[0], ()):
+            actual = (1 - FORGET) * actual + took_ns
+            expected = (1 - FORGET) * expected + cell.cost.of(tuples, riders)
         if not expected:
             return 1.0
         ratio = min(max(actual / expected, 1 / MOST_OFF), MOST_OFF)

@@ -11,7 +11,7 @@ from secrets import token_hex
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from daybreak.engine.admission import Demand, Verdict
+from daybreak.engine.admission import QueryDemand, Verdict
 from daybreak.engine.engine import Engine
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.errors import ConfigError
@@ -44,7 +44,7 @@ class Admission:
 
     def judge(self, runnable: Runnable, spec: QuerySpec) -> Verdict:
         engine = self.engine
-        demand = Demand(engine.state, engine.queries, engine.compositor, self.rates.per_s)
+        demand = QueryDemand(engine.state, engine.queries, engine.compositor, self.rates.per_s)
         facts = facts_of(runnable, spec, prepared=self.plans.usable)
         return demand.admit(
             facts,
@@ -63,7 +63,7 @@ class Admission:
             newest = self.store.table(kept[-1])
             tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
         took_ns = self._timed_ns(runnable, tables)
-        costs = self.engine.compositor.costs(facts.kin, facts.kind)
+        costs = self.engine.compositor.costs(facts.share_key, facts.kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)
         rows: int = max(1, sum(t.num_rows for t in tables.values()))
         return fixed_ns + (took_ns - fixed_ns) / rows * tuples

@@ -19,7 +19,7 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
         name=runnable.name,
         reads=tuple(checked.reads),
         kind=_kind(runnable.checked, prepared),
-        kin=form.kin,
+        share_key=form.kin,
         slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
         spared=isinstance(form, OverWindows) or isinstance(runnable.sink, ViewSink),

@@ -1,0 +1,17 @@
+"""SlopeSlack with push-through: a tuple goes on to the output at once (aurora-thesis 4.5)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from daybreak.policies.parts.urgency_policy import UrgencyPathParams
+from daybreak.policies.slope_slack import SlopeSlack
+
+
+class SlopeSlackPush(SlopeSlack):
+    """SlopeSlackPushThrough: input boxes by p-tuple, each run through to the output."""
+
+    name = "slope-slack-push"
+    summary = "slope-slack among input boxes, tuples pushed through to the output"
+    on_spark = True
+    Params: ClassVar[type[Any]] = UrgencyPathParams
