@@ -69,7 +69,7 @@ class Alarms:
 
 def hottest(readings: DataFrame) -> DataFrame:
     """The highest temperature of each station so far, in a state of its own."""
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
     class Hottest(StatefulProcessor):
@@ -77,8 +77,8 @@ def hottest(readings: DataFrame) -> DataFrame:
             self.top = handle.getValueState("top", "celsius double")
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: N802, N803
-            before = self.top.get()[0] if self.top.exists() else 0.0
-            now = float(max([before, *(part["celsius"].max() for part in rows)]))
+            before = self.top.get() or (0.0,)
+            now = float(max([before[0], *(part["celsius"].max() for part in rows)]))
             self.top.update((now,))
             yield pd.DataFrame({"station": [key[0]], "celsius": [now]})
 

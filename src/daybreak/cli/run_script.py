@@ -52,9 +52,9 @@ def run_script(
     if dashboard:
         need_web(dashboard_address)
     need_pyspark("daybreak run-script")
-    from daybreak.spark.governed.classes import ClassBook
-    from daybreak.spark.governed.commands import handle
+    from daybreak.spark.governed.class_book import ClassBook
     from daybreak.spark.governed.governor import Governor, usable_on_spark
+    from daybreak.spark.governed.governor_commands import handle
     from daybreak.spark.governed.script import governing, run_program
 
     usable_on_spark(policy)  # refused before Spark starts

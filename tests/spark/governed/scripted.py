@@ -12,15 +12,15 @@ from daybreak.runtime.eventlog import silent
 from daybreak.spark.governed.bridge import (
     GateEvent,
     Gone,
-    Group,
     NoBridge,
     Pending,
+    QueryStarted,
     Ready,
     SourceRead,
-    Started,
+    UnitGroup,
 )
-from daybreak.spark.governed.classes import ClassBook
-from daybreak.spark.governed.driver import GovernedDriver
+from daybreak.spark.governed.class_book import ClassBook
+from daybreak.spark.governed.gate_driver import GovernedDriver
 
 FOLDER = "FileStreamSource[in]"
 CLASSES = {"alarm": 60.0, "archive": 10.0}
@@ -72,7 +72,7 @@ class Bench:
     ) -> list[str]:
         """A query starts, and is parked before its first micro-batch."""
         self._turns[run or name] = 0
-        started = Started(run or name, f"id of {name}", name, cls, restart, None)
+        started = QueryStarted(run or name, f"id of {name}", name, cls, restart, None)
         return self.hear(started, Ready(run or name, 0, sources=(SourceRead(FOLDER, True),)))
 
     def ready(self, run: str, rows: int = 0, units: int = 0, **about: Any) -> Ready:
@@ -88,7 +88,7 @@ class Bench:
         assert self.hear(self.ready(name)) == []
 
     def pending(self, run: str, units: int, *, awaited: bool = False) -> Pending:
-        groups = (Group(round(time.time() * 1000), 0, units),) if units else ()
+        groups = (UnitGroup(round(time.time() * 1000), 0, units),) if units else ()
         return Pending(run, self._turns[run], groups, awaited)
 
     def gone(self, run: str, error: str | None = None) -> Gone:

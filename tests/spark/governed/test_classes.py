@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.model.errors import ConfigError
-from daybreak.spark.governed.classes import Assignment, ClassBook, graph_of
+from daybreak.spark.governed.class_book import Assignment, ClassBook, graph_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples/governed.toml"
 

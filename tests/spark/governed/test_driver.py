@@ -9,8 +9,8 @@ from tests.spark.governed.scripted import Bench
 from tests.until import until
 
 from daybreak.model.qos import QoSGraph
-from daybreak.spark.governed.bridge import Group, Seen, Started
-from daybreak.spark.governed.classes import Assignment
+from daybreak.spark.governed.bridge import QueryStarted, Seen, UnitGroup
+from daybreak.spark.governed.class_book import Assignment
 
 
 def state_of(bench: Bench, name: str) -> str:
@@ -50,7 +50,7 @@ def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
     state = bench.driver.roster.engine.state
     assert (state.tuples_in[0], state.arrived[0], state.pending[0]) == (100, 100, 0)
     assert bench.hear(bench.pending("q", 4)) == ["q"], "four files are 400 rows by now"
-    left = (Group(round(time.time() * 1000), 0, 3),)
+    left = (UnitGroup(round(time.time() * 1000), 0, 3),)
     assert bench.hear(bench.ready("q", rows=90, units=1, left=left)) == ["q"], "three are left"
     assert (state.tuples_in[0], state.arrived[0]) == (190, 190 + 300 - 9), "at 97 rows a file"
 
@@ -168,7 +168,7 @@ def test_a_restart_that_works_continues_where_the_query_failed() -> None:
 
 def test_queries_that_run_free_are_counted() -> None:
     bench = Bench()
-    bench.hear(Started("r1", "i1", "once", None, None, "trigger AvailableNow"))
+    bench.hear(QueryStarted("r1", "i1", "once", None, None, "trigger AvailableNow"))
     bench.hear(Seen("r2", "elsewhere"))
     until(lambda: not bench.hear() and "r2" in bench.driver.free, "the other session's")
     assert {q.name for q in bench.driver.free.values()} == {"once", "elsewhere"}
@@ -179,7 +179,7 @@ def test_queries_that_run_free_are_counted() -> None:
 
 def test_a_query_without_a_name_goes_by_its_id() -> None:
     bench = Bench()
-    bench.hear(Started("run", "0aa-1", None, None, None, None))
+    bench.hear(QueryStarted("run", "0aa-1", None, None, None, None))
     assert list(bench.driver.roster.queries) == ["0aa-1"]
 
 

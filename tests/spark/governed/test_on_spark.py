@@ -13,8 +13,8 @@ import pytest
 from tests.until import until
 
 from daybreak.model.errors import ConfigError
-from daybreak.spark.governed.commands import handle
 from daybreak.spark.governed.governor import Governor
+from daybreak.spark.governed.governor_commands import handle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

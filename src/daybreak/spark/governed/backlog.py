@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from daybreak.engine.inbox import Inbox, Waiting
-from daybreak.spark.governed.bridge import Group, SourceRead
+from daybreak.spark.governed.bridge import SourceRead, UnitGroup
 
 #: How much one micro-batch counts among earlier ones.
 _LATEST = 0.3
@@ -46,7 +46,7 @@ class UnitRows:
         return max(1, round(units * self._rows.get(source, 1.0)))
 
 
-def as_waiting(group: Group, names: Sequence[str], rows: UnitRows, since_ms: int) -> Waiting:
+def as_waiting(group: UnitGroup, names: Sequence[str], rows: UnitRows, since_ms: int) -> Waiting:
     """Units as the engine takes them; for a query, nothing arrived before it started."""
     name = names[group.source]
     arrival_ns = max(group.arrival_ms, since_ms) * NS_PER_MS

@@ -23,7 +23,7 @@ RESTART_PROPERTY = "daybreak.restart"
 _SOURCE, _CLASS = "gates.java", "daybreak.governed.Gates"
 
 
-class Group(NamedTuple):
+class UnitGroup(NamedTuple):
     """Units of a source (files, offsets) that were first seen together and are not read yet."""
 
     arrival_ms: int
@@ -42,7 +42,7 @@ class SourceRead(NamedTuple):
     units: int = 0
 
 
-class Started(NamedTuple):
+class QueryStarted(NamedTuple):
     """A query of the session has started; ``free``: why it cannot be governed."""
 
     run: str
@@ -60,7 +60,7 @@ class Ready(NamedTuple):
     turn: int
     due_ms: int = 0
     sources: tuple[SourceRead, ...] = ()
-    left: tuple[Group, ...] = ()
+    left: tuple[UnitGroup, ...] = ()
     #: Whether a micro-batch ran; what follows is about it.
     ran: bool = False
     ms: int = 0
@@ -78,7 +78,7 @@ class Pending(NamedTuple):
 
     run: str
     turn: int
-    groups: tuple[Group, ...]
+    groups: tuple[UnitGroup, ...]
     #: Somebody is inside ``processAllAvailable``.
     awaited: bool
 
@@ -109,7 +109,7 @@ class Trouble(NamedTuple):
     error: str
 
 
-GateEvent = Started | Ready | Pending | Gone | Seen | Ended | Trouble
+GateEvent = QueryStarted | Ready | Pending | Gone | Seen | Ended | Trouble
 
 
 def parsed(event: Mapping[str, Any]) -> GateEvent | None:
@@ -118,8 +118,10 @@ def parsed(event: Mapping[str, Any]) -> GateEvent | None:
     return None if read is None else read(event["run"], event)
 
 
-def _started(run: str, event: Mapping[str, Any]) -> Started:
-    return Started(run, event["id"], event["name"], event["class"], event["restart"], event["free"])
+def _started(run: str, event: Mapping[str, Any]) -> QueryStarted:
+    return QueryStarted(
+        run, event["id"], event["name"], event["class"], event["restart"], event["free"]
+    )
 
 
 def _ready(run: str, event: Mapping[str, Any]) -> Ready:
@@ -140,8 +142,8 @@ def _ready(run: str, event: Mapping[str, Any]) -> Ready:
     )
 
 
-def _groups(found: list[list[int]]) -> tuple[Group, ...]:
-    return tuple(Group(*group) for group in found)
+def _groups(found: list[list[int]]) -> tuple[UnitGroup, ...]:
+    return tuple(UnitGroup(*group) for group in found)
 
 
 _READERS: Mapping[str, Callable[[str, Mapping[str, Any]], GateEvent]] = {

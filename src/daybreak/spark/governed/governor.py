@@ -32,12 +32,12 @@ from daybreak.spark.governed.bridge import (
     Bridge,
     NoBridge,
 )
-from daybreak.spark.governed.classes import Assignment, ClassBook, Qos, graph_of
-from daybreak.spark.governed.driver import GovernedDriver
+from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph_of
+from daybreak.spark.governed.gate_driver import GovernedDriver
+from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
+from daybreak.spark.governed.granting import one_line_of
 from daybreak.spark.governed.journal import Journal
-from daybreak.spark.governed.orders import one_line_of
-from daybreak.spark.governed.queries import Governed
-from daybreak.spark.governed.snapshot import take_snapshot
 from daybreak.version import __version__
 
 if TYPE_CHECKING:
@@ -291,7 +291,8 @@ class Governor:
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
         """How everything stands, with its last minutes; of lists that grow, the newer entries."""
-        return take_snapshot(self, self._roster, jobs_after, points_after, changes_after)
+        shown = Shown(self.name, self.elapsed_s, self.workers, self.free, list(self.changes))
+        return take_snapshot(shown, self._roster, jobs_after, points_after, changes_after)
 
     def report(self) -> RunReport:
         """The record so far, or, once it is stopped, of all of it."""
@@ -324,7 +325,7 @@ class Governor:
             "governed": len(self._roster.ever),
             "free": self.free,
             "free_seen": dict(self._driver.ever_free) or self.free,
-            "grants": self._driver.orders.grants.as_json(),
+            "grants": self._driver.granting.grants.as_json(),
             "changes": list(self.changes),
             "failures": self.failures,
         }

@@ -19,9 +19,9 @@ from daybreak.runtime.eventlog import Say
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting
-from daybreak.spark.governed.bridge import Group, SourceRead
-from daybreak.spark.governed.classes import ClassBook
-from daybreak.spark.governed.queries import Governed
+from daybreak.spark.governed.bridge import SourceRead, UnitGroup
+from daybreak.spark.governed.class_book import ClassBook
+from daybreak.spark.governed.governed_queries import Governed
 
 #: Where Spark has not said what a query reads.
 UNKNOWN = "unknown source"
@@ -104,7 +104,7 @@ class Roster:
             return
         self.came.append(Drop(query.box))
         self.admit(query)
-        known = [Group(at, source, units) for (at, source), units in query.told.items()]
+        known = [UnitGroup(at, source, units) for (at, source), units in query.told.items()]
         asked, query.told, query.asked = query.asked, {}, False
         self.announce(query, known)
         if asked:
@@ -116,7 +116,7 @@ class Roster:
         """A micro-batch has shown how many rows the units of its sources hold."""
         self._rows.learn(read)
 
-    def announce(self, query: Governed, groups: Iterable[Group]) -> None:
+    def announce(self, query: Governed, groups: Iterable[UnitGroup]) -> None:
         """So much waits; the engine hears of what it does not know."""
         for group in sorted(groups):
             key = group.arrival_ms, group.source
@@ -126,7 +126,7 @@ class Roster:
                 item = self.waiting(query, group._replace(units=more))
                 self.came.append(RangeArrived((query.box,), item))
 
-    def waiting(self, query: Governed, group: Group) -> Waiting:
+    def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
         return as_waiting(group, query.sources, self._rows, query.since_ms)
 
     def ask(self, query: Governed) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from daybreak.runtime.snapshot import (
 if TYPE_CHECKING:
     from daybreak.engine.engine import Engine
     from daybreak.runtime.history import History
-    from daybreak.spark.governed.governor import Governor
     from daybreak.spark.governed.roster import Roster
 
 _NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
@@ -31,8 +31,19 @@ _NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 _FREE = 1_000_000
 
 
+class Shown(NamedTuple):
+    """What a snapshot shows beside the engine's queries."""
+
+    name: str
+    elapsed_s: float
+    workers: int
+    #: Queries that are not governed, and why.
+    free: Mapping[str, str]
+    changes: Sequence[Mapping[str, object]]
+
+
 def take_snapshot(
-    governor: Governor,
+    shown: Shown,
     roster: Roster,
     jobs_after: int = -1,
     points_after: int = -1,
@@ -42,11 +53,11 @@ def take_snapshot(
     accounts, engine = roster.accounts, roster.engine
     history = None if accounts is None else accounts.history
     monitor = None if accounts is None else accounts.monitor
-    elapsed_s, threads = governor.elapsed_s, governor.workers
+    elapsed_s, threads = shown.elapsed_s, shown.workers
     queries = () if engine is None or history is None else _queries(roster, engine, history)
     policy = roster.policy
     return Snapshot(
-        pipeline=governor.name,
+        pipeline=shown.name,
         state="running",
         policy=policy.name,
         parameters=dict(policy.settings()),
@@ -59,7 +70,7 @@ def take_snapshot(
         commit_s=0.0,
         total_s=round(elapsed_s * (threads + 1), 3),
         classes=_classes(roster, history, queries),
-        queries=(*queries, *_free(governor)),
+        queries=(*queries, *_free(shown.free)),
         streams=_streams(queries),
         edges=tuple(Edge(q.reads[0], q.number, q.waiting) for q in queries if q.reads),
         underway=_underway(roster),
@@ -67,7 +78,7 @@ def take_snapshot(
         jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after) if history else (),
         changes=tuple(
             ChangeRow.of(seq, change)
-            for seq, change in enumerate(list(governor.changes))
+            for seq, change in enumerate(shown.changes)
             if seq > changes_after
         ),
         troubles={},
@@ -113,7 +124,7 @@ def _queries(roster: Roster, engine: Engine, history: History) -> tuple[QueryRow
     return tuple(found)
 
 
-def _free(governor: Governor) -> tuple[QueryRow, ...]:
+def _free(free: Mapping[str, str]) -> tuple[QueryRow, ...]:
     """Queries that are not governed: nothing is known of them but why."""
     return tuple(
         QueryRow(
@@ -122,7 +133,7 @@ def _free(governor: Governor) -> tuple[QueryRow, ...]:
             tuples=0, rows=0, jobs=0, cost_us=0.0, selectivity=0.0, staleness=0.0, failures=0,
             error=why, lost=0,
         )
-        for i, (name, why) in enumerate(governor.free.items())
+        for i, (name, why) in enumerate(free.items())
     )  # fmt: skip
 
 

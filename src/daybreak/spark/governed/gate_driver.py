@@ -37,14 +37,14 @@ from daybreak.spark.governed.bridge import (
     GateEvent,
     Gone,
     Pending,
+    QueryStarted,
     Ready,
     Seen,
-    Started,
     Trouble,
 )
-from daybreak.spark.governed.classes import ClassBook
-from daybreak.spark.governed.orders import Orders, one_line_of
-from daybreak.spark.governed.queries import FreeQuery, Governed, Restart
+from daybreak.spark.governed.class_book import ClassBook
+from daybreak.spark.governed.governed_queries import FreeQuery, Governed, Restart
+from daybreak.spark.governed.granting import Granting, one_line_of
 from daybreak.spark.governed.roster import Roster
 
 #: The engine is woken this often.
@@ -75,7 +75,7 @@ class GovernedDriver:
     ) -> None:
         settings = Settings(seed=seed, rider_bound_ns=0, limits=limits)
         self.roster = Roster(policy, book, workers, settings, say)
-        self.orders = Orders(self.roster, bridge, self.ask)
+        self.granting = Granting(self.roster, bridge, self.ask)
         self._bridge = bridge
         self._say = say
         self._idle_grant_s = idle_grant_s
@@ -194,7 +194,7 @@ class GovernedDriver:
 
     def _hear(self, event: GateEvent) -> None:
         match event:
-            case Started():
+            case QueryStarted():
                 self._started(event)
             case Ready():
                 self._ready(event)
@@ -220,7 +220,7 @@ class GovernedDriver:
             case Ended():
                 self._stopping.set()
 
-    def _started(self, event: Started) -> None:
+    def _started(self, event: QueryStarted) -> None:
         self._seen.pop(event.run, None)
         name = event.name or event.id
         if event.free is not None:
@@ -264,15 +264,15 @@ class GovernedDriver:
             if event.turn == 0:  # before its first trigger Spark knows no offsets
                 self.roster.ask(query)
         elif event.turn == 0:  # it was started again for this order
-            self.orders.grant(query)
+            self.granting.grant(query)
         else:
             job.add(event)
             follows = event.ran and event.rows > 0 and event.watermark
             if follows and not job.followed:
                 job.followed = True
-                self.orders.grant(query)
+                self.granting.grant(query)
                 return
-            self.orders.used(query, job, event.left)
+            self.granting.used(query, job, event.left)
             if query.renew:
                 self.roster.readmit(query)
             if follows:
@@ -286,7 +286,7 @@ class GovernedDriver:
         query.run, query.parked = None, False
         if error is None:
             if query.job is not None:
-                self.orders.stopped(query)
+                self.granting.stopped(query)
             self.roster.forget(query)
             return
         failure = Failure(one_line_of(RuntimeError(error)))
@@ -294,7 +294,7 @@ class GovernedDriver:
         if query.box < 0:
             self.roster.admit(query)
         if query.job is not None:
-            self.orders.failed(query, failure)
+            self.granting.failed(query, failure)
         elif query.restart is not None:
             self.roster.ask(query)
         if query.restart is None:
@@ -311,12 +311,12 @@ class GovernedDriver:
                 self._carry_out(instruction)
 
     def _carry_out(self, instruction: Instruction) -> None:
-        accounts, orders = self.roster.accounts, self.orders
+        accounts, granting = self.roster.accounts, self.granting
         assert accounts is not None
         match instruction:
             case StartJob():
                 accounts.started(instruction)
-                orders.start(instruction)
+                granting.start(instruction)
             case Account():
                 accounts.ran(instruction)
             case AccountFailure():
@@ -324,12 +324,12 @@ class GovernedDriver:
             case WakeAt(at_ns):
                 self._wake_ns = min(self._wake_ns or at_ns, at_ns)
             case CancelJob(order=number):
-                if (query := orders.running(number)) is not None and query.run is not None:
+                if (query := granting.running(number)) is not None and query.run is not None:
                     self._bridge.cancel(query.run)
             case AbandonJob(order=number):
-                if (query := orders.running(number)) is not None:
+                if (query := granting.running(number)) is not None:
                     late = Failure("did not end within its time limit", timeout=True)
-                    orders.failed(query, late)
+                    granting.failed(query, late)
             case Notice(event, message, box, level, fields):
                 about = None if box is None else self.roster.by_box.get(box)
                 name = None if about is None else about.name

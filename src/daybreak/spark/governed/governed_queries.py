@@ -11,7 +11,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.engine.instructions import Group as JobGroup
 from daybreak.engine.instructions import StartJob
 from daybreak.spark.governed.backlog import NS_PER_MS, what_was_read
-from daybreak.spark.governed.bridge import Group, Ready
+from daybreak.spark.governed.bridge import Ready, UnitGroup
 
 #: Starts a query again, where its last checkpoint ended.
 Restart = Callable[[], object]
@@ -25,7 +25,7 @@ class FreeQuery(NamedTuple):
 
 
 @dataclass(slots=True)
-class Order:
+class GrantOrder:
     """What the engine asked a worker for: queries that are granted one after the other."""
 
     started: StartJob
@@ -43,7 +43,7 @@ class Order:
 class Job:
     """A grant that is being used: a micro-batch, and the one without data that follows from it."""
 
-    order: Order
+    order: GrantOrder
     taken: tuple[Waiting, ...]
     began_ns: int
     ran: bool = False
@@ -110,7 +110,7 @@ class Governed:
     #: Why it failed, if nobody can start it again.
     failed: str | None = None
 
-    def left(self, groups: tuple[Group, ...]) -> None:
+    def left(self, groups: tuple[UnitGroup, ...]) -> None:
         """So much waits; the engine knows."""
         self.told = {(g.arrival_ms, g.source): g.units for g in groups}
         self.asked = False

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from daybreak.engine.events import Done, Failure, JobBegan, JobEnded
 from daybreak.engine.instructions import StartJob
 from daybreak.spark.failures import one_line
-from daybreak.spark.governed.bridge import Bridge, Group
-from daybreak.spark.governed.queries import NOTHING, Governed, Grants, Job, Order
+from daybreak.spark.governed.bridge import Bridge, UnitGroup
+from daybreak.spark.governed.governed_queries import NOTHING, Governed, GrantOrder, Grants, Job
 from daybreak.spark.governed.roster import Roster
 
 
-class Orders:
+class Granting:
     """What workers are at. One thread uses it; restarts have threads of their own."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Orders:
 
     def start(self, job: StartJob) -> None:
         """A worker is to see to these queries, one after the other."""
-        self._begin(Order(job))
+        self._begin(GrantOrder(job))
 
     def running(self, number: int) -> Governed | None:
         """The query that has an order now."""
@@ -37,7 +37,7 @@ class Orders:
                 return query
         return None
 
-    def _begin(self, order: Order) -> None:
+    def _begin(self, order: GrantOrder) -> None:
         """Grants the next query of an order, or ends it."""
         while (group := order.group) is not None:
             query = self._roster.by_box.get(group.boxes[0])
@@ -64,7 +64,7 @@ class Orders:
         query.parked = False
         self._bridge.grant(query.run)
 
-    def used(self, query: Governed, job: Job, groups: tuple[Group, ...]) -> None:
+    def used(self, query: Governed, job: Job, groups: tuple[UnitGroup, ...]) -> None:
         """A query has used its grant, and so much is left."""
         if job.ran:
             self.grants.add(since(job.began_ns), job.cost_ns)
@@ -91,7 +91,7 @@ class Orders:
         order.done.append(done)
         self._begin(order)
 
-    def _end(self, order: Order, failure: Failure | None = None) -> None:
+    def _end(self, order: GrantOrder, failure: Failure | None = None) -> None:
         number, done = order.started.order, tuple(order.done)
         self._roster.came.append(JobEnded(number, done, failure, order.cost_ns))
 
