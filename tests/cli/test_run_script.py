@@ -11,6 +11,7 @@ import pytest
 from daybreak.spark.governed.script import run_program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "finding"),
     [

@@ -166,7 +166,8 @@ def test_a_restart_that_works_continues_where_the_query_failed() -> None:
     assert bench.driver.roster.engine.state.tuples_in[0] == 7
 
 
-def test_queries_that_run_free_are_counted() -> None:
+def test_queries_that_run_free_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daybreak.spark.governed.gate_driver.ANNOUNCED_S", 0.01)
     bench = Bench()
     bench.hear(QueryStarted("r1", "i1", "once", None, None, "trigger AvailableNow"))
     bench.hear(Seen("r2", "elsewhere"))
