@@ -8,6 +8,7 @@ import pytest
 from tests.spark.governed.scripted import Bench
 from tests.until import until
 
+from daybreak.engine.events import Pause, Resume
 from daybreak.model.qos import QoSGraph
 from daybreak.spark.governed.bridge import QueryStarted, Seen, UnitGroup
 from daybreak.spark.governed.class_book import Assignment
@@ -91,8 +92,6 @@ def test_reports_from_before_the_present_grant_are_ignored() -> None:
 
 
 def test_a_paused_query_waits_and_is_granted_after_its_pause() -> None:
-    from daybreak.engine.events import Pause, Resume
-
     bench = Bench()
     bench.running("q")
     box = bench.driver.roster.queries["q"].box
@@ -100,6 +99,24 @@ def test_a_paused_query_waits_and_is_granted_after_its_pause() -> None:
     assert bench.hear(bench.pending("q", 1)) == []
     bench.driver.feed(Resume(box))
     assert bench.hear() == ["q"]
+
+
+def test_another_qos_graph_keeps_the_backlog_and_waits_for_the_job() -> None:
+    bench = Bench()
+    bench.running("q")
+    query = bench.driver.roster.queries["q"]
+    assert bench.hear(bench.pending("q", 1)) == ["q"]
+    bench.driver.roster.book.assign(Assignment("q", "alarm", QoSGraph.deadline(1.0)))
+    query.renew = True
+    bench.hear()
+    assert query.renew, "it has a job"
+    left = (UnitGroup(round(time.time() * 1000), 0, 1),)
+    bench.driver.feed(Pause(query.box))
+    assert bench.hear(bench.ready("q", 10, 1, left=left)) == []
+    assert (query.renew, state_of(bench, "q")) == (False, "paused")
+    bench.driver.feed(Resume(query.box))
+    assert bench.hear() == ["q"]
+    assert bench.driver.roster.class_of(query) == "alarm"
 
 
 def test_a_query_stopped_inside_its_micro_batch_frees_the_worker() -> None:

@@ -138,7 +138,8 @@ def _steer(session: SparkSession, governor: Governor, feed: Feed, counts: Any) -
     handle(governor, "set-query", {"query": "counts", "class": "archive"})
     governor.assign("counts", "archive", [[0, 1], [1, 1], [2, 0]])
     handle(governor, "set-policy", {"policy": "stride"})
-    assert row()["cls"] == "archive"
+    assert (row()["state"], row()["cls"]) == ("paused", "archive")
+    assert row()["waiting"] > 0
     handle(governor, "resume", {"query": "counts"})
     counts.processAllAvailable()
     assert counted(session, "counts") == 30

@@ -143,6 +143,7 @@ class GovernedDriver:
             self._hear(event)
         self._work_off()
         self._tell()  # first: what is sampled knows the engine's queries alone
+        self.roster.readmit()
         self._note_time()
         self._tell()
         if self.roster.accounts is not None:
@@ -152,7 +153,10 @@ class GovernedDriver:
         while not self._asked.empty():
             do, answer = self._asked.get()
             try:
+                self._tell()  # what came before
                 do()
+                self._tell()
+                self.roster.readmit()
                 self._tell()
                 answer.set_result(None)
             except Exception as error:
@@ -273,8 +277,6 @@ class GovernedDriver:
                 self.granting.grant(query)
                 return
             self.granting.used(query, job, event.left)
-            if query.renew:
-                self.roster.readmit(query)
             if follows:
                 self.roster.ask(query)
 

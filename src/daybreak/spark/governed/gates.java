@@ -190,19 +190,23 @@ public class Gates extends StreamingQueryListener {
 
     // Small helpers
 
+    static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
+
+    /** Calls a method without arguments, whoever may. */
     static Object call(Object on, String method) throws Exception {
+        String key = on.getClass().getName() + "." + method;
+        Method known = (Method) METHODS.get(key);
         Class type = on.getClass();
-        while (type != null) {
+        for (; known == null && type != null; type = type.getSuperclass()) {
             Method[] found = type.getDeclaredMethods();
-            for (int i = 0; i < found.length; i++) {
-                if (found[i].getName().equals(method) && found[i].getParameterCount() == 0) {
-                    found[i].setAccessible(true);
-                    return found[i].invoke(on, new Object[0]);
-                }
-            }
-            type = type.getSuperclass();
+            for (int i = 0; i < found.length && known == null; i++)
+                if (found[i].getName().equals(method) && found[i].getParameterCount() == 0)
+                    known = found[i];
         }
-        throw new NoSuchMethodException(on.getClass().getName() + "." + method);
+        if (known == null) throw new NoSuchMethodException(key);
+        known.setAccessible(true);
+        METHODS.put(key, known);
+        return known.invoke(on, new Object[0]);
     }
 
     static Object field(Object of, String name) throws Exception {
@@ -241,8 +245,6 @@ public class Gates extends StreamingQueryListener {
         final String name;
         Feed feed;
         long position = 0L;
-        long rows = 0L;
-        long read = 0L;
         int first = 0;  // groups of the feed before this one hold nothing new
 
         Input(Gates gates, Object source) {
@@ -254,6 +256,7 @@ public class Gates extends StreamingQueryListener {
                 if (type.equals("FileStreamSource")) {
                     call(source, "seenFiles");
                     feed = gates.feed("files " + name + " " + options, true);
+                    ((FileFeed) feed).join();
                 } else if (type.equals("KafkaMicroBatchStream")) {
                     feed = gates.feed("kafka " + name + " " + options, false);
                 } else if (type.equals("RateStreamMicroBatchStream")) {
@@ -281,12 +284,19 @@ public class Gates extends StreamingQueryListener {
 
     /** Files of a folder; the unit is a file. */
     static class FileFeed extends Feed {
-        final ArrayList groups = new ArrayList();  // Object[] {Long arrival ms, Object[] entries}
+        final ArrayList groups = new ArrayList();  // Object[] entries, each {path, Long timestamp}
         HashSet known = new HashSet();
         int dropped = 0;
         long listedMs = 0L;
         boolean flat = false;
 
+        /** Another query comes, to which all files may be new. */
+        synchronized void join() {
+            known = new HashSet();
+            dropped += groups.size();
+            groups.clear();
+            listedMs = 0L;
+        }
         /** Whether a folder without subfolders shows by its own time that nothing was added. */
         boolean unchanged(Object source, long now) throws Exception {
             if (!flat || now - listedMs > 5000L) return false;
@@ -308,7 +318,6 @@ public class Gates extends StreamingQueryListener {
         synchronized void take(Path folder, Object listed) throws Exception {
             HashSet paths = new HashSet();
             ArrayList fresh = new ArrayList();
-            long arrival = Long.MAX_VALUE;
             flat = true;
             Iterator i = scala.jdk.javaapi.CollectionConverters.asJava(
                 (scala.collection.Iterable) listed).iterator();
@@ -318,13 +327,10 @@ public class Gates extends StreamingQueryListener {
                 paths.add(path);
                 flat = flat && folder.equals(((Path) call(path, "toPath")).getParent());
                 if (known.contains(path)) continue;
-                long at = ((Long) call(entry, "timestamp")).longValue();
-                arrival = Math.min(arrival, at);
-                fresh.add(new Object[] {path, Long.valueOf(at)});
+                fresh.add(new Object[] {path, call(entry, "timestamp")});
             }
             known = paths;
-            if (!fresh.isEmpty())
-                groups.add(new Object[] {Long.valueOf(arrival), fresh.toArray()});
+            if (!fresh.isEmpty()) groups.add(fresh.toArray());
         }
         synchronized void waiting(Input input, int index, List found, Object committed)
                 throws Exception {
@@ -335,13 +341,18 @@ public class Gates extends StreamingQueryListener {
                 if (methods[m].getName().equals("isNewFile")) isNew = methods[m];
             input.first = Math.max(input.first, dropped);
             for (int g = input.first; g < dropped + groups.size(); g++) {
-                Object[] group = (Object[]) groups.get(g - dropped);
-                Object[] entries = (Object[]) group[1];
+                Object[] entries = (Object[]) groups.get(g - dropped);
                 long units = 0L;
-                for (int e = 0; e < entries.length; e++)
-                    if (((Boolean) isNew.invoke(seen, (Object[]) entries[e])).booleanValue()) units++;
+                long arrival = Long.MAX_VALUE;
+                for (int e = 0; e < entries.length; e++) {
+                    Object[] entry = (Object[]) entries[e];
+                    if (!((Boolean) isNew.invoke(seen, entry)).booleanValue()) continue;
+                    units++;
+                    arrival = Math.min(arrival, ((Long) entry[1]).longValue());
+                }
                 if (units > 0L)
-                    found.add(new Object[] {group[0], Integer.valueOf(index), Long.valueOf(units)});
+                    found.add(new Object[] {Long.valueOf(arrival), Integer.valueOf(index),
+                        Long.valueOf(units)});
                 else if (g == input.first) input.first = g + 1;
             }
         }

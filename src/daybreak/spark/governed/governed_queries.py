@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +16,14 @@ from daybreak.spark.governed.bridge import Ready, UnitGroup
 
 #: Starts a query again, where its last checkpoint ended.
 Restart = Callable[[], object]
+
+
+def units_of(groups: Iterable[UnitGroup]) -> Counter[int]:
+    """How many units wait, by source."""
+    found: Counter[int] = Counter()
+    for group in groups:
+        found[group.source] += group.units
+    return found
 
 
 class FreeQuery(NamedTuple):
@@ -98,12 +107,12 @@ class Governed:
     blind: bool = False
     #: When the interval of its trigger is over.
     due_ms: int = 0
-    #: Units that the engine knows of, by arrival and source.
-    told: dict[tuple[int, int], int] = field(default_factory=dict)
+    #: Units that the engine knows of, by source.
+    told: Counter[int] = field(default_factory=Counter)
     #: The engine was asked for a grant although nothing is known to wait.
     asked: bool = False
     job: Job | None = None
-    #: To be admitted again after its job.
+    #: Its QoS graph has changed: to be admitted again when it has no job.
     renew: bool = False
     #: Since when it is parked with nothing to do.
     idle_since_s: float = 0.0
@@ -112,7 +121,7 @@ class Governed:
 
     def left(self, groups: tuple[UnitGroup, ...]) -> None:
         """So much waits; the engine knows."""
-        self.told = {(g.arrival_ms, g.source): g.units for g in groups}
+        self.told = units_of(groups)
         self.asked = False
 
     @property

@@ -162,9 +162,8 @@ class Governor:
             for governed in list(roster.queries.values()):
                 if roster.book.of(governed.name) is not given or governed.box < 0:
                     continue
-                if qos is not None:
-                    roster.readmit(governed)
-                else:
+                governed.renew = qos is not None
+                if qos is None:
                     driver.feed(AssignClass(governed.box, self._class(cls)))
 
         self._do(change)

@@ -50,7 +50,7 @@ class Granting:
         if order.done:
             self._roster.came.append(JobBegan(order.started.order, len(order.done)))
         query.job = Job(order, group.taken, time.time_ns())
-        query.told, query.asked = {}, False
+        query.left(())
         if query.run is not None:
             self.grant(query)
         else:

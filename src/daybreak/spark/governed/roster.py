@@ -8,7 +8,16 @@ from dataclasses import replace
 
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
-from daybreak.engine.events import AddQuery, Drop, Event, RangeArrived, Started, SwitchPolicy, Woke
+from daybreak.engine.events import (
+    AddQuery,
+    Drop,
+    Event,
+    Pause,
+    RangeArrived,
+    Started,
+    SwitchPolicy,
+    Woke,
+)
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
@@ -53,7 +62,7 @@ class Roster:
 
     # Queries come and go
 
-    def admit(self, query: Governed) -> None:
+    def admit(self, query: Governed, waiting: Iterable[Waiting] = ()) -> None:
         """Makes a query one of the engine's, at the index of an earlier one of its name."""
         assigned = self.book.of(query.name, query.started_in)
         sources = tuple(dict.fromkeys(query.sources)) or (UNKNOWN,)
@@ -68,7 +77,7 @@ class Roster:
             self._network = network = self._network.with_query(box, made, streams)
             query.box = network.query_index[query.name]
             self.accounts.monitor.adopt(network)
-            self.came.append(AddQuery(query.box, facts, network, WholeBacklog()))
+            self.came.append(AddQuery(query.box, facts, network, WholeBacklog.of(waiting)))
         self.by_box[query.box] = query
         self.ever.add(query.name)
         self._say("governed", f"class {assigned.cls}", query=query.name)
@@ -95,20 +104,20 @@ class Roster:
             self.came.append(Drop(query.box))
             del self.by_box[query.box]
 
-    def readmit(self, query: Governed) -> None:
-        """A query whose QoS graph has changed; what is known of its backlog stays."""
-        if query.box < 0:
-            return  # it is admitted with its graph
-        query.renew = query.job is not None  # then when that has ended
-        if query.renew:
-            return
-        self.came.append(Drop(query.box))
-        self.admit(query)
-        known = [UnitGroup(at, source, units) for (at, source), units in query.told.items()]
-        asked, query.told, query.asked = query.asked, {}, False
-        self.announce(query, known)
-        if asked:
-            self.ask(query)
+    def readmit(self) -> None:
+        """Queries whose QoS graphs have changed; call it when the engine has been told all."""
+        for query in self.queries.values():
+            if not query.renew or query.job is not None or query.box < 0 or self.engine is None:
+                continue
+            state = self.engine.queries.status[query.box].state
+            if state not in ("running", "paused"):
+                continue  # what holds it would be forgotten
+            query.renew = False
+            waiting = list(self.engine.queries.inboxes[query.box].waiting)
+            self.came.append(Drop(query.box))
+            self.admit(query, waiting)
+            if state == "paused":
+                self.came.append(Pause(query.box))
 
     # What waits
 
@@ -117,13 +126,14 @@ class Roster:
         self._rows.learn(read)
 
     def announce(self, query: Governed, groups: Iterable[UnitGroup]) -> None:
-        """So much waits; the engine hears of what it does not know."""
+        """So much waits; the engine hears of what it does not know, which is the newest."""
+        known = query.told.copy()
         for group in sorted(groups):
-            key = group.arrival_ms, group.source
-            more = group.units - query.told.get(key, 0)
-            if more > 0:
-                query.told[key] = group.units
-                item = self.waiting(query, group._replace(units=more))
+            old = min(group.units, known[group.source])
+            known[group.source] -= old
+            if group.units > old:
+                query.told[group.source] += group.units - old
+                item = self.waiting(query, group._replace(units=group.units - old))
                 self.came.append(RangeArrived((query.box,), item))
 
     def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
