@@ -53,11 +53,11 @@ def run_script(
         need_web(dashboard_address)
     need_pyspark("daybreak run-script")
     from daybreak.spark.governed.class_book import ClassBook
-    from daybreak.spark.governed.governor import Governor, usable_on_spark
+    from daybreak.spark.governed.governor import Governor, chosen_policy
     from daybreak.spark.governed.governor_commands import handle
     from daybreak.spark.governed.script import governing, run_program
 
-    usable_on_spark(policy)  # refused before Spark starts
+    chosen_policy(policy)  # refused before Spark starts
     book = ClassBook.read(classes) if classes is not None else None
     pages = ExitStack()
 

@@ -9,7 +9,10 @@ from tests.spark.governed.scripted import Bench
 from tests.until import until
 
 from daybreak.engine.events import Pause, Resume
+from daybreak.engine.state import JobState
+from daybreak.model.network import Network
 from daybreak.model.qos import QoSGraph
+from daybreak.runtime.monitor import Monitor
 from daybreak.spark.governed.bridge import QueryStarted, Seen, UnitGroup
 from daybreak.spark.governed.class_book import Assignment
 
@@ -117,6 +120,12 @@ def test_another_qos_graph_keeps_the_backlog_and_waits_for_the_job() -> None:
     bench.driver.feed(Resume(query.box))
     assert bench.hear() == ["q"]
     assert bench.driver.roster.class_of(query) == "alarm"
+
+
+def test_a_report_without_queries_is_empty() -> None:
+    nothing = Network(streams=[], boxes=[], queries=[])
+    report = Monitor(nothing).report(JobState(nothing, 2), 10**9, 3, {})
+    assert (report.queries, report.overall().count) == ((), 0)
 
 
 def test_a_query_stopped_inside_its_micro_batch_frees_the_worker() -> None:

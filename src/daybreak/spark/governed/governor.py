@@ -21,11 +21,12 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.display import duration, plural
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
+from daybreak.spark.application import usable_on_spark
 from daybreak.spark.governed.bridge import (
     CLASS_PROPERTY,
     RESTART_PROPERTY,
@@ -77,7 +78,7 @@ class Governor:
         micro-batch is cancelled after so long. ``probe_s``: how often sources are looked at.
         ``idle_grant_s``: how often a query whose backlog cannot be seen may look for itself.
         """
-        chosen = usable_on_spark(policy)
+        chosen = chosen_policy(policy)
         _refuse(spark, workers, probe_s, idle_grant_s)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
@@ -162,9 +163,10 @@ class Governor:
             for governed in list(roster.queries.values()):
                 if roster.book.of(governed.name) is not given or governed.box < 0:
                     continue
-                governed.renew = qos is not None
-                if qos is None:
+                if roster.has_graph(governed, given.qos or roster.book.declared[cls].qos):
                     driver.feed(AssignClass(governed.box, self._class(cls)))
+                else:
+                    governed.renew = True
 
         self._do(change)
         self._journal.changed("query-class", query, was, cls)
@@ -186,7 +188,7 @@ class Governor:
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; micro-batches under way end as they are."""
-        chosen, was = usable_on_spark(policy), self.policy.name
+        chosen, was = chosen_policy(policy), self.policy.name
         self._do(lambda: self._roster.switch(SwitchPolicy(chosen)))
         self._journal.changed("policy", chosen.name, was, dict(chosen.settings()))
 
@@ -298,7 +300,8 @@ class Governor:
         if self._report is not None:
             return self._report
         found: list[RunReport] = []
-        self._do(lambda: found.append(self._recorded()))
+        # Also of a governor whose loop has failed: what it knew until then.
+        self._driver.ask(lambda: found.append(self._recorded())).result(timeout=PATIENCE_S)
         return found[0]
 
     def _recorded(self) -> RunReport:
@@ -383,14 +386,10 @@ class Governor:
         return self._roster.engine.state.network.class_index[name]
 
 
-def usable_on_spark(policy: str | BasePolicy) -> BasePolicy:
+def chosen_policy(policy: str | BasePolicy) -> BasePolicy:
     """The policy; ``ConfigError`` if it is unknown or makes no sense on Spark."""
-    chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
-    if not chosen.on_spark:
-        usable = [name for name, p in all_policies().items() if p.on_spark]
-        finding = "makes no sense on Spark, where a query is one box"
-        raise ConfigError(f"policy {chosen.name!r}", finding, f"choose from {', '.join(usable)}")
-    return chosen
+    found = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
+    return usable_on_spark(found)
 
 
 def _refuse(spark: Any, workers: int | None, probe_s: float, idle_grant_s: float) -> None:

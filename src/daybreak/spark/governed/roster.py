@@ -22,6 +22,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.model.network import Box, Network, Query, Stream
+from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Say
@@ -118,6 +119,10 @@ class Roster:
             self.admit(query, waiting)
             if state == "paused":
                 self.came.append(Pause(query.box))
+
+    def has_graph(self, query: Governed, qos: QoSGraph | None) -> bool:
+        """Whether the engine values the query's answers by this graph."""
+        return not query.renew and self._network.queries[query.box].qos == qos
 
     # What waits
 
