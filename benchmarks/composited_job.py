@@ -40,7 +40,7 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (SegmentStore, "append", "segment"),
     (CommitLog, "add_segment", "SQLite: segment"),
     (JobRunner, "run", "job"),
-    (SegmentStore, "rows", "read segments"),
+    (SegmentStore, "read", "read segments"),
     (SparkSession, "createDataFrame", "createDataFrame"),
     (DataFrame, "createOrReplaceTempView", "temporary view"),
     (Catalyst, "frame", "analyse"),

@@ -13,6 +13,8 @@ from daybreak.policies.base import BasePolicy, Decision, Plan, Step, Wait
 
 #: A cell is started when its oldest tuple has waited for so long.
 GATHER_NS = 5_000_000_000
+#: Tuples of a job at most: far longer than its start, and short enough for a prepared plan.
+TRAIN = 200_000
 #: Some job of the last quarter of a run begins at most this much later than it could have ...
 STEADY = 0.01
 #: ... and none begins when its oldest tuple has waited for so many times as long.
@@ -20,7 +22,7 @@ STUCK = 3.0
 
 
 class Gathering(BasePolicy):
-    """Cells in turn, each in one job over all that has gathered for five seconds."""
+    """Cells in turn, each in long jobs over what has gathered for five seconds."""
 
     name = "gathering"
     sizes_trains = True
@@ -44,7 +46,7 @@ class Gathering(BasePolicy):
         if now_ns < head_ns + GATHER_NS:
             return Wait(head_ns + GATHER_NS)
         self.started.append((now_ns, now_ns - head_ns))
-        return Plan((Step(query),))
+        return Plan((Step(query, TRAIN),))
 
 
 def steady(started: Sequence[tuple[int, int]], began_ns: int, end_ns: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from benchmarks.loads.capacity import GATHER_NS, Gathering, capacity_per_s, steady
+from benchmarks.loads.capacity import GATHER_NS, TRAIN, Gathering, capacity_per_s, steady
 from benchmarks.loads.judging import judge
 from benchmarks.loads.scoring import Outcome
 
@@ -39,7 +39,7 @@ def test_cells_gather_for_five_seconds_and_run_whole() -> None:
     assert policy.decide(0, 0) is None
     state.pending[:], state.head_ns[:] = [3, 4], [20, 10]
     assert policy.decide(30, 0) == Wait(10 + GATHER_NS)
-    assert policy.decide(GATHER_NS + 15, 0) == Plan((Step(1),))
+    assert policy.decide(GATHER_NS + 15, 0) == Plan((Step(1, TRAIN),))
     assert policy.started == [(GATHER_NS + 15, GATHER_NS + 5)]
     state.running[1] = True
     assert policy.decide(GATHER_NS + 15, 0) == Wait(20 + GATHER_NS)

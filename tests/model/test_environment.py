@@ -103,7 +103,7 @@ def test_no_message_shows_a_secret_that_was_taken(
     assert "hunter" not in str(error)
     assert "hunter" not in f"{error.finding}{error.remedy}"
     events = EventLog(tmp_path)
-    events.say("failed", str(cause), level=logging.ERROR, fields={"error": str(cause)})
+    events.emit("failed", str(cause), level=logging.ERROR, fields={"error": str(cause)})
     events.close()
     written = (tmp_path / EVENTS_FILE).read_text()
     assert "hunter" not in written

@@ -279,3 +279,15 @@ def test_jobs_over_windows_take_as_many_as_were_counted() -> None:
     run(Case(wildfire(), 2.0, shown=exact, noise=0.0, **SHORT), policy)
     assert len(policy.off) > 20
     assert max(policy.off) < 1.3
+
+
+def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(9e6, 1e6))
+    assert planner.trial(cell, 1e9) == 0
+    planner.took(cell, 1_000, 0, 0.3e9)
+    assert planner.trial(cell, 0.4e9) == 2_000
+    planner.took(cell, 2_000, 0, 0.3e9)
+    assert planner.trial(cell, 0.4e9) == 4_000
+    planner.took(cell, 4_000, 0, 0.5e9)
+    assert planner.trial(cell, 0.4e9) == 0, "it is dear"

@@ -35,8 +35,8 @@ def test_events_become_lines_of_json_and_outlive_restarts(
     for start in range(2):
         log = EventLog(folder)
         about = {"query": "q", "class": None, "rows": 7, "start": start}
-        log.say("gave-up", "7 rows\n(full) 100%", level=logging.WARNING, fields=about)
-        log.say("job", "too fine", level=logging.DEBUG, fields={})
+        log.emit("gave-up", "7 rows\n(full) 100%", level=logging.WARNING, fields=about)
+        log.emit("job", "too fine", level=logging.DEBUG, fields={})
         log.close()
         log.close()
     found = lines(folder)
@@ -58,8 +58,8 @@ def test_standard_error_gets_the_same_events(
     assert only_json() == (form == "json")
     log = EventLog(tmp_path)
     about = {"query": "fire", "class": "critical"}
-    log.say("parked", "OSError: first\n\x1b[31msecond ü", level=logging.ERROR, fields=about)
-    log.say("started", "is not shown at this level", level=logging.INFO, fields={})
+    log.emit("parked", "OSError: first\n\x1b[31msecond ü", level=logging.ERROR, fields=about)
+    log.emit("started", "is not shown at this level", level=logging.INFO, fields={})
     log.close()
     logging.getLogger("daybreak.links").warning("a link is %s", "down")
     shown = capsys.readouterr().err.splitlines()
@@ -80,7 +80,7 @@ def test_the_file_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(eventlog, "MAX_BYTES", 2000)
     log = EventLog(tmp_path)
     for i in range(200):
-        log.say("tick", str(i), level=logging.INFO, fields={})
+        log.emit("tick", str(i), level=logging.INFO, fields={})
     log.close()
     assert {p.name for p in tmp_path.iterdir()} == {"events.jsonl", "events.jsonl.1"}
     assert all(p.stat().st_size <= 2000 for p in tmp_path.iterdir())
@@ -93,6 +93,6 @@ def test_a_disk_that_takes_nothing_disturbs_nobody(
     (tmp_path / "events.jsonl").symlink_to("/dev/full")
     log = EventLog(tmp_path)
     for _ in range(3):
-        log.say("tick", "lost", level=logging.INFO, fields={})
+        log.emit("tick", "lost", level=logging.INFO, fields={})
     log.close()
     assert capfd.readouterr().err == ""

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from daybreak.model import ConfigError
+from daybreak.spark.sql.forms import SqlBody
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,8 +199,8 @@ MOVING: dict[str, str] = {
 def test_allowed(checker: Checker, sql: str) -> None:
     found = checker.sql("x", sql)
     assert (found.reads, found.kind) == ALLOWED[sql]
-    assert found.sql is not None
-    assert not found.sql.endswith((";", "\n"))
+    assert isinstance(found.body, SqlBody)
+    assert not found.body.text.endswith((";", "\n"))
 
 
 @pytest.mark.parametrize("sql", REFUSED)
@@ -333,7 +334,8 @@ def results(
 
 @pytest.fixture(scope="module")
 def queries(spark: SparkSession, checker: Checker) -> Iterator[list[str]]:
-    yield [checker.sql("x", sql).sql or "" for sql in ALLOWED]
+    bodies = [checker.sql("x", sql).body for sql in ALLOWED]
+    yield [body.text for body in bodies if isinstance(body, SqlBody)]
     for stream in ("r", "q", "readings"):
         spark.catalog.dropTempView(stream)
 

@@ -13,6 +13,7 @@ from daybreak.spark.ingest.generator import KINDS, stations
 from daybreak.spark.sql.catalyst import Catalyst, kind, nodes
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.composite import BITS, Composite, plain_schema
+from daybreak.spark.sql.forms import Composable, OverRows, parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,8 +89,8 @@ def test_queries_over_one_join_give_the_rows_they_give_alone(
     _districts(session)
     texts = [sql.format(source=source, other=SOURCES[source]) for sql in OVER_A_SOURCE]
     checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(texts)]
-    assert len({c.form.kin for c in checked}) == 1
-    parts = [c.parts for c in checked if c.parts is not None]
+    assert len({c.form.share_key for c in checked}) == 1
+    parts = parts_of(c.form for c in checked)
     assert all(p.source.same_as(parts[0].source) for p in parts)
     assert parts[0].source.parsed is not None
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
@@ -125,8 +126,9 @@ def test_queries_run_together_give_the_rows_they_give_alone(
     session.createDataFrame(data).createOrReplaceTempView("readings")
     many = TOGETHER * (BITS // len(TOGETHER) + 2)
     checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(TOGETHER)]
-    parts = [c.parts for c in checked if c.parts is not None]
-    assert len(parts) == len(TOGETHER), [c.sql for c in checked if c.parts is None]
+    parts = parts_of(c.form for c in checked)
+    alone = [c.body for c in checked if not isinstance(c.form, Composable)]
+    assert len(parts) == len(TOGETHER), alone
     assert len(many) > BITS
     composite = Composite([parts[i % len(parts)] for i in range(len(many))], Catalyst(session))
     schemas = [plain_schema(to_arrow_schema(c.schema, timezone="UTC")) for c in checked]
@@ -141,15 +143,15 @@ def test_queries_run_together_give_the_rows_they_give_alone(
 @pytest.mark.spark
 @pytest.mark.parametrize("sql", ALONE)
 def test_what_cannot_be_taken_apart_runs_alone(checker: Checker, sql: str) -> None:
-    assert checker.sql("q", sql).parts is None
+    assert type(checker.sql("q", sql).form) is OverRows
 
 
 @pytest.mark.spark
 def test_workers_share_no_expression(spark: SparkSession, checker: Checker) -> None:
     """``to_json`` keeps a writer, and two threads would write into one text."""
     catalyst = Catalyst(spark)
-    parts = checker.sql("q", "SELECT to_json(struct(wind)) AS j FROM readings WHERE wind > 3").parts
-    assert parts is not None
+    sql = "SELECT to_json(struct(wind)) AS j FROM readings WHERE wind > 3"
+    [parts] = parts_of([checker.sql("q", sql).form])
     jvm: Any = spark.sparkContext._jvm
 
     def tagged() -> set[int]:
@@ -169,8 +171,7 @@ def test_columns_that_changed_places_are_no_longer_the_same_source(
     spark: SparkSession, checker: Checker
 ) -> None:
     sql = "SELECT reading, name FROM readings r JOIN districts d ON r.district = d.district"
-    parts = checker.sql("q", sql).parts
-    assert parts is not None
+    [parts] = parts_of([checker.sql("q", sql).form])
     session = spark.newSession()
     data: Any = READINGS
     session.createDataFrame(data).createOrReplaceTempView("readings")

@@ -111,7 +111,7 @@ def recorded_arrivals(run: Run) -> int:
 
 
 def listen_for_alerts(page: Page) -> list[str]:
-    """What scripts in the page say: there must be none but ours, and ours says nothing."""
+    """What scripts in the page emit: there must be none but ours, and ours says nothing."""
     said: list[str] = []
 
     def heard(dialog: Dialog) -> None:

@@ -13,6 +13,7 @@ from tests.spark.windows.logs import DDL, Log, S, bag, batch, declare, feed, tum
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.forms import OverWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,8 +45,7 @@ def test_a_subquery_in_a_window_aggregate_is_resolved_for_each_job(
     )
     for window in ("window(at, '10 seconds')", "window(at, '10 seconds', '5 seconds')"):
         checked = checker.sql("q", sql + window)
-        assert (checked.aggregate, checked.panes) == (None, None)
-        assert checked.windowing is not None
+        assert type(checked.form) is OverWindows
 
 
 @pytest.mark.parametrize(

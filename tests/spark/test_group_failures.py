@@ -29,7 +29,7 @@ from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
-from daybreak.spark.sql.forms import Composable
+from daybreak.spark.sql.forms import Composable, SqlBody
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
 
@@ -75,7 +75,8 @@ class World:
         parts = Parts(Source("s", (), ()), None, ())
         queries = [
             Runnable(
-                CheckedQuery(n, ("s",), schema, "filter", form=Composable(parts)), cast(Any, None)
+                CheckedQuery(n, ("s",), schema, "filter", SqlBody("", None), Composable(parts)),
+                cast(Any, None),
             )
             for n in names
         ]

@@ -12,7 +12,7 @@ def test_a_task_that_fails_is_reported_once_and_tried_again_beside_others() -> N
     heard: list[tuple[str, object]] = []
     failures, well, others = [3], threading.Event(), [0]
 
-    def say(
+    def emit(
         event: str,
         message: str,
         *,
@@ -32,7 +32,7 @@ def test_a_task_that_fails_is_reported_once_and_tried_again_beside_others() -> N
     def steady() -> None:
         others[0] += 1
 
-    tasks = PeriodicTasks([Task("flaky", 0.001, flaky), Task("steady", 0.001, steady)], say)
+    tasks = PeriodicTasks([Task("flaky", 0.001, flaky), Task("steady", 0.001, steady)], emit)
     try:
         assert well.wait(30)
         assert tasks.troubles == {}

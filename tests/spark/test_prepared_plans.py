@@ -38,6 +38,7 @@ KINDS = {
     "exact": "SELECT window.end AS e, median(v) AS m, count(DISTINCT k) AS d, "
     "collect_set(k % 3) = array() AS c FROM a GROUP BY window(at, '10 seconds')",
     "static": "SELECT a.k, v, name FROM a JOIN dim ON a.k = dim.k WHERE v > 10",
+    "static rows of a program": "SELECT a.k, v, word FROM a JOIN words ON a.k = words.k",
     "static outer": "SELECT a.k, v, name FROM a LEFT JOIN dim ON a.k = dim.k AND v > 50",
     "static window": "SELECT name, window.start AS b, sum(v) AS t FROM a JOIN dim ON a.k = dim.k "
     "GROUP BY name, window(at, '10 seconds')",
@@ -112,6 +113,9 @@ def session(spark: SparkSession) -> SparkSession:
         {"k": pa.array(range(10), pa.int32()), "name": [f"n{i % 4}" for i in range(10)]}
     )
     made.createDataFrame(data).createOrReplaceTempView("dim")
+    made.createDataFrame(
+        [(k, f"w{k}") for k in range(9)], "k INT, word STRING"
+    ).createOrReplaceTempView("words")
     return made
 
 

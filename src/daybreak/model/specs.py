@@ -26,7 +26,7 @@ class StreamSpec:
     time: str | None = None
     #: How late a row may be behind the largest event time seen.
     watermark: str | None = None
-    #: After so long without a row the stream's event time goes on with the clock.
+    #: After so long without a row the stream's event time follows the clock.
     idle_timeout: str | None = None
     #: How long segments are kept for ad-hoc queries, whether or not a query still needs them.
     retain: str | None = None

@@ -315,14 +315,15 @@ class Planned(BasePolicy):
         return self._start(c, max(LONGER * planned_s, self._longest_s), room_ns, now_ns, worker)
 
     def _start(
-        self, c: _Candidate, longest_s: float, room_ns: float, now_ns: int, worker: int
-    ) -> Plan:
-        """A job that takes up to so long, as far as tuples can be counted out."""
+        self, c: _Candidate, longest_s: float, room_ns: float, now_ns: int, worker: int,
+        least: int = 1,
+    ) -> Plan:  # fmt: skip
+        """A job that takes up to so long, as far as tuples can be counted out; or so many."""
         boxes, flow = self.units.units[c.query], self._plan.flows[c.cell]
         longest_s = max(min(longest_s, room_ns / NS_PER_S), 2 * flow.fixed_s)
         cell = self._plan.cells[c.cell]
         each_s = max(flow.per_tuple_s, 1e-12) * self.planner.caution(cell)
-        most = max(1, int((longest_s - flow.fixed_s) / each_s))
+        most = max(1, least, int((longest_s - flow.fixed_s) / each_s))
         most = min(most, self.params.train or most)
         tuples = min(most, max(self.view.pending[b] for b in boxes))
         if flow.slide_s:
@@ -348,7 +349,8 @@ class Planned(BasePolicy):
             best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
             took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
             self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
-            return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker)
+            least = self.planner.trial(plan.cells[best.cell], took_s * NS_PER_S)
+            return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker, least)
         for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:

@@ -68,7 +68,7 @@ class Accounts:
             )
 
     def failed(self, job: AccountFailure, now_ns: int) -> None:
-        """A job failed; only whoever watches is told."""
+        """A job failed; only watchers learn of it."""
         if self.history is not None:
             self.history.ran(
                 job.worker, job.boxes, now_ns - job.cost_ns, now_ns, tuples=job.tuples, rows=0,
@@ -80,7 +80,7 @@ class Accounts:
             self.monitor.dropped(box, tuples)
 
     def tick(self, now_ns: int) -> None:
-        """Samples the backlog, if that is due; whoever watches gets a point a second."""
+        """Samples the backlog, if that is due; watchers get a point a second."""
         monitor = self.monitor
         if now_ns - self.start_ns >= monitor.next_sample_ns:
             monitor.sample(now_ns - self.start_ns, self._state)

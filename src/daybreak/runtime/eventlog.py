@@ -2,7 +2,7 @@
 
 Events are records of Python's ``logging``, under ``daybreak.run``. A run writes them as JSON lines
 to ``RUN/events.jsonl``, over all its starts, in bounded space; a command or a program may add a
-handler of its own, for example on standard error. What Spark itself has to say is not among them.
+handler of its own, for example on standard error. What Spark itself logs is not among them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Format = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class Say(Protocol):
-    """Tells of an event."""
+class Emit(Protocol):
+    """Emits an event of a run."""
 
     def __call__(
         self,
@@ -52,18 +52,18 @@ def silent(
     query: str | None = None,
     **fields: object,
 ) -> None:
-    """For parts that nobody listens to."""
+    """For parts whose events nobody reads."""
 
 
 class EventLog:
-    """The events of one run. Any thread may tell them."""
+    """The events of one run. Any thread may emit them."""
 
     def __init__(self, root: Path) -> None:
         self._name = root.name
         # Not registered by name: two runs of one process may bear the same.
         self.logger = logging.Logger(f"{ROOT}.run")
         self.logger.parent = logging.getLogger(f"{ROOT}.run")
-        self.logger.setLevel(1)  # ``say`` has looked at the level already
+        self.logger.setLevel(1)  # ``emit`` has looked at the level already
         self._file = _File(
             root / EVENTS_FILE, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8", delay=True
         )
@@ -79,7 +79,7 @@ class EventLog:
         chosen = logging.getLogger(ROOT).level
         return chosen if chosen != logging.NOTSET else logging.INFO
 
-    def say(self, event: str, message: str, *, level: int, fields: Mapping[str, object]) -> None:
+    def emit(self, event: str, message: str, *, level: int, fields: Mapping[str, object]) -> None:
         """``fields`` without a value are left out."""
         if not self.wants(level):
             return

@@ -1,4 +1,4 @@
-"""The last minutes of a running system, a point a second, for whoever watches it.
+"""The last minutes of a running system, a point a second, for those who watch it.
 
 Kept always, so that a page that is opened late sees what led here; so it must be cheap: what is
 done per answer is an append, and once a second these become a few numbers.

@@ -2,7 +2,7 @@
 
 A snapshot is the same whether it comes from a run in this process, from its control socket or
 from the record of a finished run. Lists that only grow (jobs, points, changes) are numbered, so
-that whoever watches asks for the newer ones alone. A figure that is not known is None.
+that a watcher asks for the newer ones alone. A figure that is not known is None.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ClassRow(NamedTuple):
 class QueryRow(NamedTuple):
     """A query now."""
 
-    #: What jobs and edges call it by; stays the same while the run goes on.
+    #: What jobs and edges call it by; stays the same during a run.
     number: int
     name: str
     cls: str
@@ -250,6 +250,9 @@ class Snapshot:
     undeclared: Mapping[str, str] = field(default_factory=dict)
     #: Of a policy that plans: see docs/planned.md.
     plan: Mapping[str, Any] | None = None
+    #: Prepared plans: how many are wanted and ready, jobs by the way they ran, and why trains took
+    #: Spark jobs. Empty where it is not recorded.
+    prepared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def last(self) -> Point | None:
@@ -285,6 +288,7 @@ class Snapshot:
             "log_max_bytes": self.log_max_bytes,
             "offsets": [o._asdict() for o in self.offsets],
             "undeclared": dict(self.undeclared),
+            "prepared": dict(self.prepared),
             "plan": self.plan,
         }
 

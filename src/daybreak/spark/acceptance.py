@@ -9,7 +9,7 @@ from pathlib import Path
 from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.panes import kept_schema, way_of
@@ -48,7 +48,7 @@ class Acceptance:
             rows_kept(self.late / file_name(name))
 
     def accept(
-        self, forget: tuple[str, ...], limits: Limits, say: Say
+        self, forget: tuple[str, ...], limits: Limits, emit: Emit
     ) -> tuple[Undeclared, dict[str, str]]:
         """Gives queries their places; which of those that were left out keep theirs, which not.
 
@@ -62,7 +62,7 @@ class Acceptance:
         cursors = self.log.cursors()
         self.log.accept(self._declarations(), reset=self.reset, forget=forgotten, now_ns=now_ns)
         undeclared = Undeclared(
-            self.log, self.store, say, self.application.streams,
+            self.log, self.store, emit, self.application.streams,
             {name: ns for name, ns in left.items() if name not in forgotten},
             now_ns, time.monotonic_ns(),
         )  # fmt: skip

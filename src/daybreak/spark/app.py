@@ -324,7 +324,6 @@ class App:
             schemas={**schemas, **views.schemas},
             checked=checked,
             specs={d.name: d for d in (*(q.spec for q in self._queries.values()), *shared)},
-            functions={n: d.function for n, d in self._queries.items() if d.function},
             callbacks={n: d.callback for n, d in self._queries.items() if d.callback},
             fingerprints={
                 **{n: _fingerprint(d, checked[n], texts) for n, d in self._queries.items()},
@@ -465,4 +464,6 @@ def _fingerprint(declared: _Declared, checked: CheckedQuery, views: Mapping[str,
             text = declared.function.__qualname__
         return fingerprint(text)
     # A query that reads through views holds their SQL, too.
-    return sql_fingerprint(declared.spec.sql or "", *(views[name] for name, _ in checked.through))
+    return sql_fingerprint(
+        declared.spec.sql or "", *(views[name] for name in checked.reads_through)
+    )

@@ -22,7 +22,6 @@ from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.functions import Function
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,6 @@ class CheckedApplication:
     schemas: Mapping[str, StructType]
     checked: Mapping[str, CheckedQuery]
     specs: Mapping[str, QuerySpec]
-    functions: Mapping[str, Function]
     callbacks: Mapping[str, Callback]
     fingerprints: Mapping[str, str]
     #: The longest window that is allowed.
@@ -56,8 +54,8 @@ class CheckedApplication:
         """Of each query, the others of its class that can run as one job with it."""
         groups: dict[tuple[str, str], list[str]] = {}
         for name, checked in self.checked.items():
-            if (kin := checked.form.kin) is not None:
-                groups.setdefault((self.specs[name].cls, kin), []).append(name)
+            if (key := checked.form.share_key) is not None:
+                groups.setdefault((self.specs[name].cls, key), []).append(name)
         found: dict[str, list[str]] = {name: [] for name in self.checked}
         for group in groups.values():
             for name in group:

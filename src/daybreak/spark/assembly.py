@@ -24,7 +24,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.control import ControlServer
-from daybreak.runtime.eventlog import EventLog, Say
+from daybreak.runtime.eventlog import Emit, EventLog
 from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.catalog import Catalog
@@ -124,7 +124,7 @@ class RunParts:
     status: StatusReader
     protocol: Protocol
     control: ControlServer
-    say: Say
+    emit: Emit
     #: Stops sources, then the loop, then the workers.
     threads: ExitStack
     #: Closes the files, once the threads have ended.
@@ -144,7 +144,7 @@ class Accepted:
     #: Queries whose places were given up now, with the reason.
     forgotten: dict[str, str]
     state: JobState
-    say: Say
+    emit: Emit
 
 
 @dataclass(frozen=True)
@@ -194,41 +194,34 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         accepted = _accept(Catalog(application, sinks), storage, event_log, options)
         log, store, dead_letters = storage.log, storage.store, storage.dead_letters
         catalog, clocks, late = accepted.catalog, accepted.clocks, accepted.late
-        undeclared, say = accepted.undeclared, accepted.say
+        undeclared, emit = accepted.undeclared, accepted.emit
         application = catalog.application  # with the queries registered in earlier runs
 
         figures = Figures(accepted.state)
         plans = Plans(application.spark)
-        engine = _engine(accepted, storage, options, plans)
-        changes = ChangeLog(figures.start_ns, say)
+        engine = _engine(accepted, storage, plans, options)
+        changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
-            catalog,
-            engine,
-            log,
-            dead_letters,
-            late,
-            changes,
-            options.shedding,
-            plans,
-            figures.monitor,
-            figures.start_ns,
-        )
+            catalog, engine, log, dead_letters, late, changes, options.shedding, plans,
+            figures.monitor, figures.start_ns,
+        )  # fmt: skip
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
         backpressure = Backpressure()
         retention = Retention(
-            catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes, say
-        )
+            catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes,
+            emit,
+        )  # fmt: skip
         maintenance = Maintenance(retention, clocks, backpressure, record)
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
         runners = RunnerFactory(application, storage, syncer, plans)
-        driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, say)
+        driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, emit)
         threads.callback(driver.join)
         arrivals = Arrivals(late, driver)
         for view in catalog.views():
             view.bind(store, arrivals.on_segment, arrivals.on_tick)
         _announce_start(accepted)
-        warmup = WarmUp(plans, say)
+        warmup = WarmUp(plans, emit)
         threads.callback(warmup.close)
         every = range(len(catalog.runnables))
         warm_cells(warmup, engine, catalog.runnables, application.schemas, every)
@@ -239,21 +232,21 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
             application.spark, application.folder, application.streams, storage.rundir, store,
             dead_letters, backpressure, arrivals.on_segment,
         )  # fmt: skip
-        sources = Sources(make_source, limits, say)
+        sources = Sources(make_source, limits, emit)
         inflow = Inflow(
-            application.streams, store, sources, KafkaWatch(sources.positions, say), clocks, late,
+            application.streams, store, sources, KafkaWatch(sources.positions, emit), clocks, late,
             dead_letters, backpressure, StreamRates(),
         )  # fmt: skip
         threads.callback(inflow.stop)
         inflow.start(catalog.sources())
-        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, say)
+        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, emit)
         for periodic in tasks:
             threads.callback(periodic.stop)
 
         health = Health(application.name, driver, syncer, sources)
         status = StatusReader(
             catalog, driver, figures, log, inflow, undeclared, changes, maintenance, tasks,
-            limits.log_max_bytes,
+            limits.log_max_bytes, warmup.status,
         )  # fmt: skip
         registration = Registration(catalog, engine, log, inflow, figures.monitor, plans, warmup)
         admission = Admission(
@@ -261,16 +254,15 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         )
         controller = Controller(
             catalog, driver, log, storage.rundir, undeclared, registration, admission, changes,
-            health, say,
+            health, emit,
         )  # fmt: skip
-        protocol = Protocol(controller, status, say)
+        protocol = Protocol(controller, status, emit)
         control = ControlServer(storage.rundir.root, protocol.handle)
         threads.callback(control.close)
         return RunParts(
             storage.rundir, log, store, catalog, accepted.recovered, figures, runners, plans,
-            warmup, driver,
-            arrivals, inflow, retention, record, changes, health, controller, status, protocol,
-            control, say, threads.pop_all(), files.pop_all(),
+            warmup, driver, arrivals, inflow, retention, record, changes, health, controller,
+            status, protocol, control, emit, threads.pop_all(), files.pop_all(),
         )  # fmt: skip
 
 
@@ -307,11 +299,11 @@ def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Op
         view.bind(store)  # nobody listens: inboxes are filled from the store
     recovered = recover(log, catalog.sinks)
     state = JobState(application.network, options.workers, express=options.express)
-    say = Reporter(event_log, catalog, state, options.warns)
-    undeclared, forgotten = start.accept(options.forget, options.limits, say)
+    emit = Reporter(event_log, catalog, state, options.warns)
+    undeclared, forgotten = start.accept(options.forget, options.limits, emit)
     _catch_up(catalog, log)
     late = clocks.open_late(late_folder, log.cursors())
-    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, say)
+    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit)
 
 
 def _start_tasks(
@@ -321,7 +313,7 @@ def _start_tasks(
     syncer: FileSyncer,
     inflow: Inflow,
     record: RunRecord,
-    say: Say,
+    emit: Emit,
 ) -> tuple[PeriodicTasks, ...]:
     # A sink may take its time, and so has a thread of its own.
     deliveries = [
@@ -333,7 +325,7 @@ def _start_tasks(
         Task("write_record", 1.0, record.write),
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    return PeriodicTasks(deliveries, say), PeriodicTasks(chores, say)
+    return PeriodicTasks(deliveries, emit), PeriodicTasks(chores, emit)
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:
@@ -344,7 +336,7 @@ def _catch_up(catalog: Catalog, log: CommitLog) -> None:
             view.closed(progress[view.query].closed_us, time.time_ns())
 
 
-def _engine(accepted: Accepted, storage: Storage, options: Options, plans: Plans) -> Engine:
+def _engine(accepted: Accepted, storage: Storage, plans: Plans, options: Options) -> Engine:
     """An engine whose inboxes hold what was ingested before this start and not yet answered."""
     catalog, inboxes = accepted.catalog, accepted.start.inboxes()
     specs = catalog.application.specs
@@ -372,7 +364,7 @@ def _driver(
     retention: Retention,
     maintenance: Maintenance,
     limits: Limits,
-    say: Say,
+    emit: Emit,
 ) -> Driver:
     accounts = Accounts(
         figures.state, engine.queries, figures.monitor, figures.recorder, figures.history,
@@ -384,7 +376,7 @@ def _driver(
         maintenance.tidy,
         retention.give_up,
         maintenance.note_trouble,
-        say,
+        emit,
     )
     return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
 
@@ -399,9 +391,9 @@ def _held(catalog: Catalog, log: CommitLog, recovered: Recovery) -> list[Event]:
 
 
 def _announce_start(accepted: Accepted) -> None:
-    application, state, say = accepted.catalog.application, accepted.state, accepted.say
+    application, state, emit = accepted.catalog.application, accepted.state, accepted.emit
     policy = application.policy.name
-    say(
+    emit(
         "started",
         f"{application.name}: {len(application.checked)} queries under {policy}",
         pipeline=application.name,
@@ -412,14 +404,14 @@ def _announce_start(accepted: Accepted) -> None:
     )
     if accepted.recovered.delivered:
         results = len(accepted.recovered.delivered)
-        say("recovered", f"delivered {results} committed results", results=results)
+        emit("recovered", f"delivered {results} committed results", results=results)
     for file in accepted.recovered.missing:
-        say(
+        emit(
             "result-missing",
             f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered",
             level=logging.ERROR, query=file.query, rows=file.rows, job=file.job,
             path=str(file.path),
         )  # fmt: skip
     for name, why in accepted.forgotten.items():
-        announce_forgotten(say, name, why)
+        announce_forgotten(emit, name, why)
     accepted.undeclared.announce()

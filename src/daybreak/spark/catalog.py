@@ -64,7 +64,4 @@ class Catalog:
         return box
 
     def _runnable(self, name: str) -> Runnable:
-        application = self.application
-        return Runnable(
-            application.checked[name], self.sinks[name], application.functions.get(name)
-        )
+        return Runnable(self.application.checked[name], self.sinks[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 
 #: What is changed of the run as a whole, or of a class, and not of a query.
 _OF_NO_QUERY = ("class-priority", "policy")
@@ -14,9 +14,9 @@ _OF_NO_QUERY = ("class-priority", "policy")
 class ChangeLog:
     """Everything that operators changed, in order: for the report, and for the event log."""
 
-    def __init__(self, start_ns: int, say: Say) -> None:
+    def __init__(self, start_ns: int, emit: Emit) -> None:
         self._start_ns = start_ns
-        self._say = say
+        self._emit = emit
         self.entries: list[dict[str, object]] = []
 
     def note(self, by: str, what: str, subject: str, was: Any, value: Any) -> None:
@@ -30,4 +30,4 @@ class ChangeLog:
             }
         )
         query = None if what in _OF_NO_QUERY else subject
-        self._say("change", f"{what} {subject}: {was} -> {value}", query=query, **change)
+        self._emit("change", f"{what} {subject}: {was} -> {value}", query=query, **change)

@@ -48,7 +48,7 @@ from daybreak.engine.instructions import (
 )
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
-from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.failures import JobTimeout, one_line
 from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.jobs.workers import Ticket, Workers
@@ -104,8 +104,8 @@ class Hooks(NamedTuple):
     give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
     #: A disk that takes nothing now: what could not be done, and why; None when it could.
     trouble: Callable[[str, str | None], None] = lambda _what, _why: None
-    #: Tells the event log.
-    say: Say = silent
+    #: Emits to the event log.
+    emit: Emit = silent
 
 
 class Driver:
@@ -323,7 +323,7 @@ class Driver:
                 self.accounts.failed(instruction, time.time_ns())
             case Notice(event, message, box, level, fields):
                 name = None if box is None else self.engine.queries.facts[box].name
-                self._hooks.say(event, message, level=level, query=name, **fields)
+                self._hooks.emit(event, message, level=level, query=name, **fields)
             case WakeAt(at_ns):
                 self._wake_ns = min(self._wake_ns or at_ns, at_ns)
             case Skip():

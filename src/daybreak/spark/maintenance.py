@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from daybreak.engine.events import Failure
-from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.driver import Driver, Loop
 from daybreak.spark.failures import failure_of, one_line
@@ -45,9 +45,9 @@ class Task(NamedTuple):
 class PeriodicTasks:
     """Calls tasks on a thread of its own; a task that fails is called again next time."""
 
-    def __init__(self, tasks: Sequence[Task], say: Say = silent) -> None:
+    def __init__(self, tasks: Sequence[Task], emit: Emit = silent) -> None:
         self._tasks = tasks
-        self._say = say
+        self._emit = emit
         #: The error of the last call of each task that failed, by its name.
         self.troubles: dict[str, str] = {}
         self._stopping = threading.Event()
@@ -71,10 +71,10 @@ class PeriodicTasks:
         try:
             task.call()
             if self.troubles.pop(name, None) is not None:
-                self._say("trouble-over", f"{name} works again", task=name)
+                self._emit("trouble-over", f"{name} works again", task=name)
         except Exception as error:  # a full disk, perhaps: it may succeed next time
             if name not in self.troubles:
-                self._say("trouble", one_line(error), level=logging.WARNING, task=name)
+                self._emit("trouble", one_line(error), level=logging.WARNING, task=name)
             self.troubles[name] = one_line(error)
 
 

@@ -32,7 +32,7 @@ class Reporter:
         **fields: object,
     ) -> None:
         about = {"query": query, "class": self._class_of(query), **fields}
-        self.log.say(event, message, level=level, fields=about)
+        self.log.emit(event, message, level=level, fields=about)
         if event == "parked" and self.warns:
             text = f"query {query!r} is parked: {fields.get('error')}; see run.failures"
             with suppress(RuntimeWarning):  # where warnings are errors, the end of the run raises

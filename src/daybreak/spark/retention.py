@@ -17,7 +17,7 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.events import LogFull
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.lifecycle import SHED
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.driver import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
@@ -48,7 +48,7 @@ class Retention:
         clocks: EventClocks,
         backpressure: Backpressure,
         max_bytes: int,
-        say: Say,
+        emit: Emit,
     ) -> None:
         self._catalog = catalog
         self._engine = engine
@@ -58,7 +58,7 @@ class Retention:
         self._clocks = clocks
         self._backpressure = backpressure
         self._max_bytes = max_bytes
-        self._say = say
+        self._emit = emit
         self._looked_s = 0.0
 
     def is_due(self) -> bool:
@@ -102,7 +102,7 @@ class Retention:
         level = logging.DEBUG if why == SHED else logging.WARNING
         for query, taken in given:
             rows = sum(item.tuples for item in taken)
-            self._say(
+            self._emit(
                 "gave-up", f"{rows} rows ({why})", level=level, query=query.name, rows=rows, why=why
             )
 
@@ -110,9 +110,9 @@ class Retention:
         waits, full = self._backpressure, unread > most
         if full and not waits.full:
             message = "the log is full: sources wait for queries that must not lose rows"
-            self._say("log-full", message, level=logging.WARNING, bytes=unread, max_bytes=most)
+            self._emit("log-full", message, level=logging.WARNING, bytes=unread, max_bytes=most)
         elif waits.full and not full:
-            self._say("log-has-room", "sources continue", bytes=unread, max_bytes=most)
+            self._emit("log-has-room", "sources continue", bytes=unread, max_bytes=most)
         waits.full, waits.unread_bytes = full, unread
 
     def _lagging(self) -> dict[str, Cursor]:

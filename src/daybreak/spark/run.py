@@ -201,7 +201,7 @@ class Run:
 
     def announce(self, event: str, message: str, **fields: object) -> None:
         """Adds an event to the event log."""
-        self.parts.say(event, message, level=logging.INFO, query=None, **fields)
+        self.parts.emit(event, message, level=logging.INFO, query=None, **fields)
 
     def handle(self, command: str, values: Mapping[str, Any]) -> Any:
         """Answers a command as the control socket does."""
@@ -247,7 +247,7 @@ class Run:
                 sweep(parts.log, parts.catalog.sinks)
             self._report = parts.record.finish()
             results = self._report.overall().count
-            parts.say("stopped", f"{results} tuples were answered", answered=results)
+            parts.emit("stopped", f"{results} tuples were answered", answered=results)
         return self._report
 
     def report(self) -> RunReport:

@@ -14,7 +14,7 @@ from daybreak.model.network import Network
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
-from daybreak.spark.sql.forms import OverWindows
+from daybreak.spark.sql.forms import OverWindows, SqlBody
 from daybreak.spark.sql.windows.check import check_view_time, refuse_long
 
 
@@ -77,7 +77,8 @@ class Views:
         checked = self.check(name, view.sql, view.place)
         check_view_time(view, checked.windows)
         if checked.windows is None:
-            self._plain[view.name] = checked.sql or ""
+            assert isinstance(checked.body, SqlBody)
+            self._plain[view.name] = checked.body.text
         self.checked[name] = checked
         self.streams[view.name] = StreamSpec(name=view.name, format=FORMAT, time=view.time)
         self.schemas[view.name] = checked.schema
@@ -106,7 +107,7 @@ class Views:
                 checked = self._checker.through(name, sql, place, self._plain)
             except ConfigError:
                 raise error from None
-            if checked.windows is None or not checked.through:
+            if checked.windows is None or not checked.reads_through:
                 raise
         if isinstance(checked.form, OverWindows):
             refuse_long(checked.form.windowing, place, self._max_window_us)

@@ -63,8 +63,10 @@ from daybreak.spark.maintenance import Maintenance
 from daybreak.spark.record import Figures
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.forms import SqlBody
 
 NAMES = ("a", "b")
+SQL = "SELECT n FROM s"
 SCHEMA = StructType([StructField("n", LongType())])
 
 
@@ -98,9 +100,9 @@ def application() -> CheckedApplication:
         name="app", spark=cast(Any, None), timezone="UTC", folder=Path(), network=network,
         policy=make_policy_with("fcfs"), streams={"s": StreamSpec(name="s", format="json")},
         schemas={"s": SCHEMA},
-        checked={n: CheckedQuery(n, ("s",), SCHEMA, "filter") for n in NAMES},
-        specs={n: QuerySpec(name=n, cls="high", sql="SELECT n FROM s") for n in NAMES},
-        functions={}, callbacks={}, fingerprints=dict.fromkeys(NAMES, "1:1"), max_window_us=10**9,
+        checked={n: CheckedQuery(n, ("s",), SCHEMA, "filter", SqlBody(SQL, None)) for n in NAMES},
+        specs={n: QuerySpec(name=n, cls="high", sql=SQL) for n in NAMES},
+        callbacks={}, fingerprints=dict.fromkeys(NAMES, "1:1"), max_window_us=10**9,
     )  # fmt: skip
 
 
@@ -143,20 +145,20 @@ class World:
             EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead"),
             Backpressure(), StreamRates(),
         )  # fmt: skip
-        undeclared = Undeclared(self.log, store, self.say, app.streams, {"gone": 10**15}, 0, 0)
-        self.changes = ChangeLog(figures.start_ns, self.say)
+        undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)
+        self.changes = ChangeLog(figures.start_ns, self.emit)
         self.controller = Controller(
             self.catalog, self.driver, self.log, rundir, undeclared, cast(Any, None),
-            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources), self.say,
+            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources), self.emit,
         )  # fmt: skip
         maintenance = Maintenance(*cast(Any, (None,) * 4))
         self.status = StatusReader(
             self.catalog, self.driver, figures, self.log, inflow, undeclared, self.changes,
             maintenance, (), 2**30,
         )  # fmt: skip
-        self.protocol = Protocol(self.controller, self.status, self.say)
+        self.protocol = Protocol(self.controller, self.status, self.emit)
 
-    def say(
+    def emit(
         self,
         event: str,
         message: str,

@@ -10,6 +10,7 @@ import pytest
 from tests.spark.windows.logs import Log, S, bag, batch, declare, feed, sliding, tumbling_late
 
 from daybreak.spark.app import App
+from daybreak.spark.sql.forms import PanedAggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ def test_windows_panes_and_views_that_were_left_out_miss_nothing(
             made.query(name, sql=QUERIES[name], cls="low")
         return made
 
-    assert app(*QUERIES).check().checked["panes"].panes is not None
+    assert isinstance(app(*QUERIES).check().checked["panes"].form, PanedAggregate)
     found: dict[str, Counter[str]] = {name: Counter() for name in QUERIES}
     for part, names in zip(parts, (QUERIES, ["filter"], QUERIES), strict=True):
         with app(*names).run("fcfs", run_dir=tmp_path / "run") as run:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,6 +82,15 @@ class CellPlan:
         return float(self.periods.value[graded].sum()) / weight if weight else None
 
 
+class _Ended(NamedTuple):
+    """The last job of a cell."""
+
+    tuples: int
+    took_ns: float
+    #: What it took over what was expected.
+    off: float
+
+
 class CellPlanner:
     """Plans again and again, from what the view shows then."""
 
@@ -92,7 +102,7 @@ class CellPlanner:
         #: By the first query of a cell: tuples and riders of its last jobs, and what they took.
         self._took: dict[int, deque[tuple[int, int, float]]] = {}
         self._jobs: dict[int, int] = {}
-        self._last_off: dict[int, float] = {}
+        self._last: dict[int, _Ended] = {}
         #: Above 1 while jobs that are due are late: then all costs count for so much more.
         self.strain = 1.0
         #: Plans that replaced another's periods.
@@ -112,7 +122,7 @@ class CellPlanner:
         """A job of this cell ended, on so many tuples and with so many riders."""
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         self._jobs[key] = self._jobs.get(key, 0) + 1
-        self._last_off[key] = actual_ns / max(expected_ns, 1.0)
+        self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
         if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
             return
         self._took.setdefault(key, deque(maxlen=REMEMBERED)).append((tuples, riders, actual_ns))
@@ -129,7 +139,17 @@ class CellPlanner:
         """
         if self.jobs(cell) > WARM_JOBS:
             return 1.0
-        return min(max(self._last_off.get(cell.queries[0], 1.0), 1.0), MOST_OFF)
+        last = self._last.get(cell.queries[0])
+        return 1.0 if last is None else min(max(last.off, 1.0), MOST_OFF)
+
+    def trial(self, cell: Cell, within_ns: float) -> int:
+        """The tuples of a job that shows what longer trains cost: twice as many as last time.
+
+        Costs that are believed too high make trains short, and short trains seem dear: only a
+        longer one shows that they are not. 0 if the last job took longer than this already.
+        """
+        last = self._last.get(cell.queries[0])
+        return 2 * last.tuples if last is not None and last.took_ns <= within_ns else 0
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""

@@ -39,7 +39,7 @@ class Admission:
     rates: StreamRates
     limits: Limits
     plans: Plans
-    #: Makes a runner for queries that are not registered, whose jobs have this tag; to be closed.
+    #: Makes a runner whose jobs have a tag, for queries that are not registered; to be closed.
     new_runner: Callable[[str], JobRunner]
 
     def judge(self, runnable: Runnable, spec: QuerySpec) -> Verdict:

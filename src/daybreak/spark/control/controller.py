@@ -24,7 +24,7 @@ from daybreak.engine.events import (
     SwitchPolicy,
 )
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.application import usable_on_spark
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
@@ -68,7 +68,7 @@ class Controller:
         admission: Admission,
         changes: ChangeLog,
         health: Health,
-        say: Say,
+        emit: Emit,
     ) -> None:
         self._catalog = catalog
         self._driver = driver
@@ -79,7 +79,7 @@ class Controller:
         self._admission = admission
         self._changes = changes
         self._health = health
-        self._say = say
+        self._emit = emit
         self._state = driver.engine.state
 
     def execute(self, request: Request, by: str = "program") -> Answer:
@@ -197,7 +197,7 @@ class Controller:
         if request.dry:
             return Answer(verdict=verdict)
         if not (verdict.admitted or request.force):
-            self._say(
+            self._emit(
                 "admission-refused", f"would ask for {verdict.after:.0%} of what there is",
                 level=logging.WARNING, query=spec.name, load=verdict.load, after=verdict.after,
             )  # fmt: skip

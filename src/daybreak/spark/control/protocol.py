@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from daybreak.model.declarations import query_from_json
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.requests import (
     Answer,
@@ -52,7 +52,7 @@ class Protocol:
 
     controller: Controller
     status: StatusReader
-    say: Say
+    emit: Emit
 
     def handle(self, name: str, values: Values) -> Any:
         """Carries out one command; its value ``by`` names who asks, for the log of changes."""
@@ -67,7 +67,7 @@ class Protocol:
             answers = [self.controller.execute(request, by) for request in requests]
             return self._outcome(requests[-1], answers[-1])
         except ConfigError as error:
-            self.say("refused", str(error), level=logging.WARNING, by=by, command=name)
+            self.emit("refused", str(error), level=logging.WARNING, by=by, command=name)
             raise
 
     def _outcome(self, request: Request, answer: Answer) -> dict[str, Any]:

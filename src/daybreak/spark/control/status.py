@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,8 @@ class StatusReader:
     maintenance: Maintenance
     tasks: tuple[PeriodicTasks, ...]
     log_max_bytes: int
+    #: How far prepared plans are.
+    prepared: Callable[[], Mapping[str, object]] = dict
 
     def troubles(self) -> dict[str, str]:
         """What maintenance could not do lately, and will try again."""
@@ -89,6 +91,7 @@ class StatusReader:
             offsets=self.inflow.kafka.status(),
             undeclared=dict(self.undeclared.until),
             plan=policy.told(figures.start_ns).get("plan"),
+            prepared={**self.prepared(), "jobs": dict(monitor.ways)},
         )
 
     def query(self, name: str) -> QueryRow:

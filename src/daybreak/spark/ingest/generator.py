@@ -2,7 +2,7 @@
 
 ``format = "generator"`` in a pipeline, with ``options = { rows = "stations", seed = 1 }`` and
 the rate from ``arrivals``. Row n of a generator is always the same row, so a run that is killed
-and started again goes on with the row after the last durable one: nothing lost, nothing twice.
+and started again continues with the row after the last durable one: nothing lost, nothing twice.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from py4j.protocol import Py4JError
 
 from daybreak.model.errors import ConfigError
-from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.eventlog import Emit, silent
 from daybreak.runtime.snapshot import OffsetRow
 from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.kafka_source import Position
@@ -29,9 +29,11 @@ _CLOSE_S = 3.0
 class KafkaWatch:
     """The offsets of a run's Kafka sources. ``status`` may be called from any thread."""
 
-    def __init__(self, positions: Callable[[], Mapping[str, Position]], say: Say = silent) -> None:
+    def __init__(
+        self, positions: Callable[[], Mapping[str, Position]], emit: Emit = silent
+    ) -> None:
         self._positions = positions
-        self._say = say
+        self._emit = emit
         self._clusters: dict[str, Cluster] = {}
         self._ends: dict[str, Offsets] = {}
         #: Streams whose broker does not answer, with why.
@@ -105,7 +107,7 @@ class KafkaWatch:
                 "resumes where it was, nothing is lost"
             )
             self.troubles = {**self.troubles, stream: text}
-            self._say("broker-lost", text, level=logging.WARNING, stream=stream)
+            self._emit("broker-lost", text, level=logging.WARNING, stream=stream)
         elif why is None and stream in self.troubles:
             self.troubles = {s: w for s, w in self.troubles.items() if s != stream}
-            self._say("broker-back", f"{position.servers} answers again", stream=stream)
+            self._emit("broker-back", f"{position.servers} answers again", stream=stream)

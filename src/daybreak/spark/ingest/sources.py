@@ -11,7 +11,7 @@ from typing import Protocol
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
-from daybreak.runtime.eventlog import Say, silent
+from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.ingest.kafka_source import Position
 from daybreak.spark.kafka.outage import passes
 
@@ -46,9 +46,9 @@ class _Kept:
 class Sources:
     """The sources of one run. ``tend`` is called now and then, by one thread."""
 
-    def __init__(self, make: Callable[[str], Source], limits: Limits, say: Say = silent) -> None:
+    def __init__(self, make: Callable[[str], Source], limits: Limits, emit: Emit = silent) -> None:
         self._make = make
-        self._say = say
+        self._emit = emit
         self._limits = limits
         self._kept: dict[str, _Kept] = {}
         self._guard = threading.Lock()
@@ -112,14 +112,14 @@ class Sources:
             kept.failures, kept.error = kept.failures + 1, error
             kept.retry_s = now + self._limits.wait_ns(kept.failures) / 1e9
             level = logging.ERROR if self._hopeless(kept) else logging.WARNING
-            self._say("source-failed", error, level=level, stream=name, failures=kept.failures)
+            self._emit("source-failed", error, level=level, stream=name, failures=kept.failures)
         elif now >= kept.retry_s and not self._hopeless(kept):
             kept.source.stop()
             again = self._make(name)
             again.start()  # before others see it: they may wait for its end
             kept.source = again
             kept.started_s, kept.retry_s = now, None
-            self._say("source-restarted", "was started again", stream=name)
+            self._emit("source-restarted", "was started again", stream=name)
 
     def _hopeless(self, kept: _Kept) -> bool:
         """Too often, or a mistake that only its user can mend; an outage ends by itself."""

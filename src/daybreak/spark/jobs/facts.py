@@ -9,7 +9,7 @@ from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
+from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate, SqlBody
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
@@ -18,8 +18,8 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
     return QueryFacts(
         name=runnable.name,
         reads=tuple(checked.reads),
-        kind=_kind(runnable.checked, prepared),
-        share_key=form.kin,
+        kind=_kind(checked, prepared),
+        share_key=form.share_key,
         slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
         spared=isinstance(form, OverWindows) or isinstance(runnable.sink, ViewSink),
@@ -28,7 +28,7 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
 
 
 def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
-    kind, is_sql = checked.form.job_kind, checked.parsed is not None
+    is_sql, kind = isinstance(checked.body, SqlBody), checked.form.job_kind
     return "prepared" if prepared and is_sql and kind != "filter" else kind
 
 

@@ -24,6 +24,7 @@ from daybreak.spark.log.rows import Cursor, CursorMove, Move, PartialsMove, Prog
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.composite import plain_schema, typed
+from daybreak.spark.sql.forms import PanedAggregate
 from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes
 
 
@@ -39,6 +40,7 @@ class PaneJobs(Protocol):
 
 def compute(
     queries: Sequence[WindowQuery],
+    forms: Sequence[PanedAggregate],
     taken: Sequence[Waiting],
     store: SegmentStore,
     partials: Partials,
@@ -47,16 +49,15 @@ def compute(
 ) -> tuple[list[pa.Table], list[list[Move]]]:
     """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
-    The queries share stream, windows and keys, and all are at ``places``.
+    The queries share stream, windows and keys, and all are at ``places``; ``forms`` in their order.
     """
-    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
-    assert windowing is not None
+    panes, windowing = forms[0].panes, forms[0].windowing
     after_us, closed_us = taken[0].after_us, taken[-1].closes_us
     start, end = places[panes.stream], store.end(panes.stream)
     needed_us = windowing.needed_from(panes.stream, closed_us)
     found: list[pa.Table] = []
     moves: list[list[Move]] = []
-    for query, made in zip(queries, _made(queries, start, end, store, jobs), strict=True):
+    for query, made in zip(queries, _made(queries, forms, start, end, store, jobs), strict=True):
         rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
         found.append(with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
         added = tuple(kept(made, PANE, needed_us))
@@ -72,18 +73,17 @@ def compute(
     return jobs.merge(queries, found), moves
 
 
-def _panes(query: WindowQuery) -> Panes:
-    assert query.checked.panes is not None
-    return query.checked.panes
-
-
 def _made(
-    queries: Sequence[WindowQuery], start: Cursor, end: Cursor, store: SegmentStore, jobs: PaneJobs
+    queries: Sequence[WindowQuery],
+    forms: Sequence[PanedAggregate],
+    start: Cursor,
+    end: Cursor,
+    store: SegmentStore,
+    jobs: PaneJobs,
 ) -> list[pa.Table]:
     """The partials of each query of the rows it has not read yet."""
-    panes, windowing = _panes(queries[0]), queries[0].checked.windowing
-    assert windowing is not None
-    schemas = [kept_schema(_panes(query)) for query in queries]
+    panes, windowing = forms[0].panes, forms[0].windowing
+    schemas = [kept_schema(form.panes) for form in forms]
     fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
     parts = [paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
     rows = pa.concat_tables(parts) if parts else pa.table({})
@@ -98,13 +98,11 @@ def kept_schema(panes: Panes) -> pa.Schema:
     return plain_schema(to_arrow_schema(panes.partial_schema, timezone="UTC"))
 
 
-def way_of(panes: Panes | None) -> str:
+def way_of(panes: Panes) -> str:
     """Identifies how partials are made of a query: others may have the same columns.
 
     Without types, which change with the schema of the stream: partials are widened as rows are.
     """
-    if panes is None:
-        return ""
     keys = ", ".join(field.name for field in panes.key_fields)
     return f"{panes.width_us} us by {keys}: {', '.join(panes.functions)}"
 

@@ -53,8 +53,17 @@ from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Composite, plain_schema, quoted
-from daybreak.spark.sql.functions import Function
-from daybreak.spark.sql.windows.aggregate import Aggregate
+from daybreak.spark.sql.forms import (
+    Composable,
+    Form,
+    FunctionBody,
+    OverWindows,
+    PanedAggregate,
+    SqlBody,
+    aggregates_of,
+    panes_in,
+    parts_of,
+)
 from daybreak.spark.sql.windows.pane_plans import Fill, Merge, merged_rows, merged_schema
 from daybreak.spark.sql.windows.together import Together
 
@@ -78,7 +87,6 @@ class Runnable:
 
     checked: CheckedQuery
     sink: Sink
-    function: Function | None = None
     #: What its result looks like as Arrow.
     schema: pa.Schema = field(init=False)
 
@@ -91,7 +99,7 @@ class Runnable:
         return self.checked.name
 
 
-class Apart(Exception):
+class CannotShare(Exception):
     """Queries that were to run together cannot; the one that was asked runs alone then."""
 
 
@@ -148,7 +156,8 @@ class JobRunner:
         began_ns, started = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
         since: Since = None
-        if queries[0].checked.windowing is not None:
+        form = queries[0].checked.form
+        if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
         else:
             tables = self._read(queries[0], taken)
@@ -156,7 +165,7 @@ class JobRunner:
             moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
             stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
             tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
-            if queries[0].checked.parts is not None:
+            if isinstance(form, Composable):
                 results, since = self._compute_together(queries, cell or queries, tables, stamps)
             else:
                 results = [self._compute(queries[0], tables)]
@@ -192,7 +201,7 @@ class JobRunner:
 
     def _compute(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """One query by itself."""
-        if query.function is None:
+        if isinstance(query.checked.body, SqlBody):
             found = self._run_prepared(of_query(query.checked, self._schemas), tables)
             if found is not None:
                 return found.table.cast(query.schema)
@@ -215,18 +224,18 @@ class JobRunner:
         self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
     ) -> pa.Table:
         checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
-        gathers = checked.windowing is not None
+        gathers = isinstance(checked.form, OverWindows)
         for stream, table in tables.items():
             frame = self._frame(stream, table, gathers, few_rows)
             frame.createOrReplaceTempView(quoted(stream))
-        if query.function is not None:
-            result = query.function(*(self._session.table(quoted(s)) for s in checked.reads))
-            assert checked.repeatable is not None
-            checked.repeatable.confirm(self._catalyst, result)
+        body = checked.body
+        if isinstance(body, FunctionBody):
+            result = body.function(*(self._session.table(quoted(s)) for s in checked.reads))
+            body.repeatable.confirm(self._catalyst, result)
         else:
-            for view, parsed in checked.through:
+            for view, parsed in body.through:
                 self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
-            result = self._catalyst.frame(checked.parsed, self._session)
+            result = self._catalyst.frame(body.parsed, self._session)
         return result.toArrow().cast(query.schema)
 
     def _compute_windows(
@@ -247,9 +256,11 @@ class JobRunner:
         # What open windows still need of each stream; only jobs of these queries move it.
         places = self._log.places(first.name)
         if any(self._log.places(query.name) != places for query in queries[1:]):
-            raise Apart(f"{', '.join(q.name for q in queries)} are not at the same place")
-        if first.checked.panes is not None:
-            return compute_panes(queries, taken, self._store, self._partials, places, self)
+            raise CannotShare(f"{', '.join(q.name for q in queries)} are not at the same place")
+        forms = [form for form in _forms(queries) if isinstance(form, OverWindows)]
+        paned = [form for form in forms if isinstance(form, PanedAggregate)]
+        if paned:
+            return compute_panes(queries, paned, taken, self._store, self._partials, places, self)
 
         def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
             if len(queries) == 1:
@@ -260,12 +271,13 @@ class JobRunner:
             if found is not None:
                 return list(found.made.cut(found.table, schemas))
             together: Together = self._known(
-                Together, queries, lambda: Together(self._catalyst, _aggregates(queries))
+                Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
             )
             result = self._run_plan(together.over, rows, self._schemas[stream])
             return list(together.cut(result, schemas))
 
-        return compute(queries, taken, self._store, places, run)
+        windowings = [form.windowing for form in forms]
+        return compute(queries, windowings, taken, self._store, places, run)
 
     def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
         """Partials of rows; see ``panes.PaneJobs``."""
@@ -273,14 +285,13 @@ class JobRunner:
         if found is not None:
             partials: list[pa.Table] = found.made.cut(found.table)
             return partials
-        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, _aggregates(queries)))
-        panes = queries[0].checked.panes
-        assert panes is not None
-        return fill.cut(self._run_plan(fill.over, rows, panes.paned_schema))
+        forms = _forms(queries)
+        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates_of(forms)))
+        return fill.cut(self._run_plan(fill.over, rows, panes_in(forms)[0].paned_schema))
 
     def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
         """Windows of partials; see ``panes.PaneJobs``."""
-        panes = [q.checked.panes for q in queries if q.checked.panes is not None]
+        panes = panes_in(_forms(queries))
         rows, schemas = merged_rows(panes, partials), [query.schema for query in queries]
         found = self._run_prepared(of_merge(_checked(queries)), {ROWS: rows})
         if found is not None:
@@ -314,7 +325,7 @@ class JobRunner:
     def _known(self, kind: object, queries: Sequence[Runnable], make: Callable[[], Any]) -> Any:
         """What these queries are compiled to, made once."""
         # A name may come back with other SQL.
-        key = (kind, *((q.name, q.checked.sql) for q in queries))
+        key = (kind, *((q.name, q.checked.body) for q in queries))
         if key not in self._compiled:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
@@ -324,7 +335,7 @@ class JobRunner:
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Runs a query over given rows, for its cost alone."""
         rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
-        return self._compute(query, with_anchors(query.checked.windowing, rows))
+        return self._compute(query, with_anchors(query.checked.windows, rows))
 
     def _compute_together(
         self,
@@ -362,12 +373,12 @@ class JobRunner:
             frame = self._catalyst.frame(source.parsed, self._session)
         plan = frame._jdf.queryExecution().analyzed()
         if source.schema and plan.schema().json() != source.schema:
-            raise Apart("a static table has other columns than when the queries were checked")
+            raise CannotShare("a static table has other columns than when the queries were checked")
         return self._catalyst.frame(composite.over(plan), self._session).toArrow()
 
     def _composite(self, cell: Sequence[Runnable]) -> Composite:
         """The composite of a cell, made once."""
-        parts = [q.checked.parts for q in cell if q.checked.parts is not None]
+        parts = parts_of(_forms(cell))
         made: Composite = self._known(Composite, cell, lambda: Composite(parts, self._catalyst))
         return made
 
@@ -442,8 +453,8 @@ def _checked(queries: Sequence[Runnable]) -> list[CheckedQuery]:
     return [query.checked for query in queries]
 
 
-def _aggregates(queries: Sequence[Runnable]) -> list[Aggregate]:
-    return [q.checked.aggregate for q in queries if q.checked.aggregate is not None]
+def _forms(queries: Sequence[Runnable]) -> list[Form]:
+    return [query.checked.form for query in queries]
 
 
 def _first_possible(

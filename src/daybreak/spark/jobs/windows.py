@@ -16,18 +16,10 @@ from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.windows.pane_plans import Panes
 
 Tables = dict[str, pa.Table]
 #: The first row of each stream that a query over windows still needs.
 Places = Mapping[str, Cursor]
-
-
-class _Checked(Protocol):
-    @property
-    def windowing(self) -> Windowing | None: ...
-    @property
-    def panes(self) -> Panes | None: ...
 
 
 class WindowQuery(Protocol):
@@ -37,12 +29,11 @@ class WindowQuery(Protocol):
     def name(self) -> str: ...
     @property
     def schema(self) -> pa.Schema: ...
-    @property
-    def checked(self) -> _Checked: ...
 
 
 def compute(
     queries: Sequence[WindowQuery],
+    windowings: Sequence[Windowing],
     taken: Sequence[Waiting],
     store: SegmentStore,
     places: Places,
@@ -50,26 +41,25 @@ def compute(
 ) -> tuple[list[pa.Table], list[list[Move]]]:
     """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
-    The queries share streams and windows, and all are at ``places``. ``run`` gives their results
-    over one table per stream.
+    The queries share streams and windows, and all are at ``places``; ``windowings`` tell their
+    result columns. ``run`` gives their results over one table per stream.
     """
-    windowing = queries[0].checked.windowing
-    assert windowing is not None
+    windowing = windowings[0]
     moves = [past(query.name, windowing, taken, store, places) for query in queries]
     kept = {s: _from(store, s, places[s]) for s in windowing.times}
     picker = Picker(windowing, store, kept)
     results = [[query.schema.empty_table()] for query in queries]
     for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
         for tables in picker.tables(first, last):
-            for query, found, result in zip(queries, results, run(tables), strict=True):
-                found.append(cut(query, result, first, last))
+            each = zip(windowings, results, run(tables), strict=True)
+            for own, found, result in each:
+                found.append(cut(own, result, first, last))
     return [pa.concat_tables(found) for found in results], moves
 
 
-def cut(query: WindowQuery, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
+def cut(windowing: Windowing, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
     """Without windows that were emitted before, or are still open."""
-    assert query.checked.windowing is not None
-    grid, marks = query.checked.windowing.over, query.checked.windowing.marks
+    grid, marks = windowing.over, windowing.marks
     if not isinstance(grid, Grid) or not grid.overlaps:
         return result
     column, kind = next(iter(marks.items()))

@@ -228,7 +228,7 @@ class CommitLog:
         """Makes a query known, reading each stream from its start; True if it begins there.
 
         ``progress``: of a query over windows. A query that is known with the same fingerprint
-        goes on where it was (False). With another one it is refused, unless ``reset`` restarts
+        continues where it was (False). With another one it is refused, unless ``reset`` restarts
         it: its cursors, progress and partial aggregates are replaced together.
         """
         query = Declaration(name, fingerprint, starts, progress, place)

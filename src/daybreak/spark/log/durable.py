@@ -52,7 +52,7 @@ def sync_files(paths: Iterable[Path]) -> None:
     """Makes files and their names durable; one that is gone was taken away by a reader.
 
     Linux can sync a whole file system: one wait for hundreds of files. Syncing them one by one
-    makes whoever creates files meanwhile wait as often.
+    makes others that create files meanwhile wait as often.
     """
     if _SYNCFS is None:
         for path in paths:

@@ -114,7 +114,7 @@ class SegmentRow:
 
     ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
     For a stream with event time: the range of it in the segment, and the stream's watermark
-    before and after the segment, which decide what is late and what is closed for ever.
+    before and after the segment, which decide what is late and what is closed permanently.
     """
 
     stream: str

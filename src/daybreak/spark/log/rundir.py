@@ -11,7 +11,7 @@
     RUN/record/         what the monitor saw
     RUN/dead/           malformed records, kept aside
     RUN/events.jsonl    what happened, a line of JSON each, over all starts
-    RUN/control.sock    where commands reach the run while it goes on
+    RUN/control.sock    where commands reach the run while it is under way
     RUN/scratch/        rows on their way to the executors; of no use after the run
 """
 

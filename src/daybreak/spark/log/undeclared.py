@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from daybreak.engine.lifecycle import FULL
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.segments import Segment, SegmentStore
@@ -33,7 +33,7 @@ class Undeclared:
         self,
         log: CommitLog,
         store: SegmentStore,
-        say: Say,
+        emit: Emit,
         declared: Collection[str],
         left_ns: Mapping[str, int],
         now_ns: int,
@@ -45,7 +45,7 @@ class Undeclared:
         """
         self._log = log
         self._store = store
-        self._say = say
+        self._emit = emit
         self._declared = declared
         # By the monotonic clock: a step of the other must not lose rows.
         self._until_ns = {name: monotonic_ns + left for name, left in left_ns.items()}
@@ -66,7 +66,7 @@ class Undeclared:
                 f"is no longer declared: its place in the streams is kept until {until}; "
                 f"--forget {name} gives it up"
             )
-            self._say("undeclared", message, level=logging.WARNING, query=name, until=until)
+            self._emit("undeclared", message, level=logging.WARNING, query=name, until=until)
 
     def held_bytes(self) -> int:
         """What only they still need."""
@@ -82,7 +82,7 @@ class Undeclared:
         streams = self._cursors[name]
         self._log.drop_query(name)
         del self._cursors[name], self._until_ns[name], self.until[name]
-        announce_forgotten(self._say, name, why)
+        announce_forgotten(self._emit, name, why)
         self.remove_passed(streams)
 
     def give_way(self, to_free_bytes: int) -> None:
@@ -129,7 +129,7 @@ class Undeclared:
         self._cursors[name].update({move.stream: move.new for move, _ in moves})
         rows = sum(rows for _, rows in moves)
         message = f"{rows} rows of a query that is not declared ({FULL})"
-        self._say("gave-up", message, level=logging.WARNING, query=name, rows=rows, why=FULL)
+        self._emit("gave-up", message, level=logging.WARNING, query=name, rows=rows, why=FULL)
 
     def remove_passed(self, streams: Iterable[str]) -> None:
         """Also of streams that are no longer declared: nobody else looks after those."""
@@ -174,9 +174,9 @@ def time_left_ns(
     }
 
 
-def announce_forgotten(say: Say, name: str, why: str) -> None:
+def announce_forgotten(emit: Emit, name: str, why: str) -> None:
     message = f"its place in the streams is given up ({why})"
-    say("forgotten", message, level=logging.WARNING, query=name, why=why)
+    emit("forgotten", message, level=logging.WARNING, query=name, why=why)
 
 
 def rows_before(segments: Iterable[Segment], start: Cursor, end: Cursor) -> int:

@@ -32,24 +32,26 @@ from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, nodes
 from daybreak.spark.sql.columns import check_columns
-from daybreak.spark.sql.composite import Parts, quoted, take_apart
+from daybreak.spark.sql.composite import quoted, take_apart
 from daybreak.spark.sql.determinism import Determinism, moving
 from daybreak.spark.sql.forms import (
+    Body,
     Composable,
     Form,
+    FunctionBody,
     OverRows,
     OverWindows,
     PanedAggregate,
+    SqlBody,
     WindowAggregate,
 )
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
 from daybreak.spark.sql.messages import first_line, position_in
 from daybreak.spark.sql.plan_nodes import parse_plan
-from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.sql.windows.check import windowing_of
-from daybreak.spark.sql.windows.pane_plans import Panes, panes_of
+from daybreak.spark.sql.windows.pane_plans import panes_of
 from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, without_join_windows
 
 #: "filter": conditions and expressions over one stream, at most one row out per row in.
@@ -69,14 +71,7 @@ class CheckedQuery:
     #: The columns of its result.
     schema: StructType
     kind: Kind
-    #: As it was written, without a closing semicolon; None for a function.
-    sql: str | None = None
-    #: What the parser makes of it, to be analysed where it runs.
-    parsed: Plan | None = field(default=None, compare=False, repr=False)
-    #: Views that it reads through to their streams, and how they are parsed, in order.
-    through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
-    #: For a function: the plan that every call must give.
-    repeatable: Repeatable | None = field(default=None, compare=False, repr=False)
+    body: Body
     #: How its rows are computed, and with which others.
     form: Form = field(default_factory=OverRows)
 
@@ -86,20 +81,9 @@ class CheckedQuery:
         return self.form.windowing if isinstance(self.form, OverWindows) else None
 
     @property
-    def windowing(self) -> Windowing | None:
-        return self.windows
-
-    @property
-    def parts(self) -> Parts | None:
-        return self.form.parts if isinstance(self.form, Composable) else None
-
-    @property
-    def aggregate(self) -> Aggregate | None:
-        return self.form.aggregate if isinstance(self.form, WindowAggregate) else None
-
-    @property
-    def panes(self) -> Panes | None:
-        return self.form.panes if isinstance(self.form, PanedAggregate) else None
+    def reads_through(self) -> tuple[str, ...]:
+        """The views that it reads through to their streams."""
+        return tuple(v for v, _ in self.body.through) if isinstance(self.body, SqlBody) else ()
 
 
 class Checker:
@@ -122,7 +106,7 @@ class Checker:
         """
         self._times = times or {}
         self._with_panes = panes
-        # Spark logs each analysis error with its whole stack; ours say the same in one line.
+        # Spark logs each analysis error with its whole stack; ours report the same in one line.
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._streams = {name.lower(): name for name in streams}
         if len(self._streams) < len(streams):
@@ -169,11 +153,11 @@ class Checker:
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
             over = self._over_windows(plan, reads, windowing)
-            return CheckedQuery(name, reads, frame.schema, "window", text, parsed, form=over)
+            return CheckedQuery(name, reads, frame.schema, "window", SqlBody(text, parsed), over)
         kind: Kind = "filter" if shape.is_filter else "stateless"
         alone = len(reads) > 1 or plan.subqueriesAll().size()
         form = OverRows() if alone else self._over_rows(plan, reads[0], parsed)
-        return CheckedQuery(name, reads, frame.schema, kind, text, parsed, form=form)
+        return CheckedQuery(name, reads, frame.schema, kind, SqlBody(text, parsed), form)
 
     def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
         """Checks a query over the streams below these views, each of which may name earlier ones.
@@ -188,13 +172,14 @@ class Checker:
                 frame = self._catalyst.frame(parsed[view], self._session)
                 frame.createOrReplaceTempView(quoted(view))
             checked = self.sql(name, sql, place)
-            analysed = self._catalyst.frame(checked.parsed, self._session)
+            body, form = checked.body, checked.form
+            assert isinstance(body, SqlBody)
+            analysed = self._catalyst.frame(body.parsed, self._session)
             used = _views_in(analysed._jdf.queryExecution().analyzed())
             through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
-            form = checked.form
             if isinstance(form, OverWindows):  # what runs with others reads the streams itself
                 form = OverWindows(replace(form.windowing, pane_us=None))
-            return replace(checked, through=through, form=form)
+            return replace(checked, body=replace(body, through=through), form=form)
         finally:
             self._streams = kept
             for view in parsed:
@@ -293,7 +278,8 @@ class Checker:
             ) from None
         kind: Kind = "function" if windowing is None else "window"
         form = OverRows() if windowing is None else OverWindows(windowing)
-        return CheckedQuery(name, reads, frame.schema, kind, repeatable=repeatable, form=form)
+        body = FunctionBody(function, repeatable)
+        return CheckedQuery(name, reads, frame.schema, kind, body, form)
 
     def _over_windows(
         self, plan: Plan, reads: tuple[str, ...], windowing: Windowing

@@ -53,7 +53,7 @@ class Source:
     schema: str = ""
 
     @property
-    def kin(self) -> str:
+    def share_key(self) -> str:
         """Equal for sources that can be read once for several queries."""
         if self.canonical is None:
             return json.dumps([self.stream])
@@ -93,9 +93,9 @@ class Parts:
         return self.source.stream
 
     @property
-    def kin(self) -> str:
+    def share_key(self) -> str:
         """What queries that can run as one job have in common."""
-        return self.source.kin
+        return self.source.share_key
 
 
 def take_apart(
@@ -168,7 +168,7 @@ def _in_python(catalyst: Catalyst, trees: Sequence[Plan | Expr]) -> bool:
 
 
 class Composite:
-    """A group of queries of one kin as one plan."""
+    """A group of queries with one share key as one plan."""
 
     def __init__(self, parts: Sequence[Parts], catalyst: Catalyst) -> None:
         assert 1 <= len(parts) <= MOST

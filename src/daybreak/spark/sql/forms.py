@@ -1,24 +1,29 @@
 """The forms of queries: how the rows of a query are computed, and with which others.
 
+A query has a *body*, SQL or a function, and a *form*:
+
 ======================  ==========================================================  =============
 form                    computed from                                               shares a job
 ======================  ==========================================================  =============
 ``OverRows``            any range of rows                                           never
-``Composable``          any range of rows, by conditions and expressions            with its kin
+``Composable``          any range of rows, by conditions and expressions            same key
 ``OverWindows``         the rows of the windows that closed                         never
-``WindowAggregate``     the rows of the windows that closed, grouped                with its kin
-``PanedAggregate``      partial aggregates of the panes of those windows            with its kin
+``WindowAggregate``     the rows of the windows that closed, grouped                same key
+``PanedAggregate``      partial aggregates of the panes of those windows            same key
 ======================  ==========================================================  =============
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daybreak.engine.costs import Kind as JobKind
 from daybreak.spark.event_time import Windowing
+from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.composite import Parts
+from daybreak.spark.sql.functions import Function, Repeatable
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.pane_plans import Panes
 
@@ -28,7 +33,7 @@ class OverRows:
     """Each row stands alone, so any cut of the streams gives the same rows."""
 
     @property
-    def kin(self) -> str | None:
+    def share_key(self) -> str | None:
         """What queries that can run as one job have in common; None for one that runs alone."""
         return None
 
@@ -45,8 +50,8 @@ class Composable(OverRows):
     parts: Parts
 
     @property
-    def kin(self) -> str:
-        return self.parts.kin
+    def share_key(self) -> str:
+        return self.parts.share_key
 
     @property
     def job_kind(self) -> JobKind:
@@ -61,7 +66,7 @@ class OverWindows:
     windowing: Windowing
 
     @property
-    def kin(self) -> str | None:
+    def share_key(self) -> str | None:
         return None
 
     @property
@@ -76,8 +81,8 @@ class WindowAggregate(OverWindows):
     aggregate: Aggregate
 
     @property
-    def kin(self) -> str:
-        return self.aggregate.kin
+    def share_key(self) -> str:
+        return self.aggregate.share_key
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,47 @@ class PanedAggregate(WindowAggregate):
     panes: Panes
 
     @property
-    def kin(self) -> str:
-        return f"{self.aggregate.kin} from panes"
+    def share_key(self) -> str:
+        return f"{self.aggregate.share_key} from panes"
 
 
 Form: TypeAlias = OverRows | OverWindows
+
+
+@dataclass(frozen=True)
+class SqlBody:
+    """A query in SQL."""
+
+    #: As it was written, without a closing semicolon.
+    text: str
+    #: What the parser makes of it, to be analysed where it runs.
+    parsed: Plan = field(compare=False, repr=False)
+    #: Views that it reads through to their streams, and how they are parsed, in order.
+    through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class FunctionBody:
+    """A query as a Python function on DataFrames."""
+
+    function: Function = field(compare=False, repr=False)
+    #: The plan that every call must give.
+    repeatable: Repeatable = field(compare=False, repr=False)
+
+
+Body: TypeAlias = SqlBody | FunctionBody
+
+
+def parts_of(forms: Iterable[Form]) -> list[Parts]:
+    """Of queries that run as one plan over rows."""
+    return [form.parts for form in forms if isinstance(form, Composable)]
+
+
+def aggregates_of(forms: Iterable[Form]) -> list[Aggregate]:
+    """Of queries that run as one plan over windows."""
+    return [form.aggregate for form in forms if isinstance(form, WindowAggregate)]
+
+
+def panes_in(forms: Iterable[Form]) -> list[Panes]:
+    """Of queries that run as one plan over panes."""
+    return [form.panes for form in forms if isinstance(form, PanedAggregate)]

@@ -18,9 +18,11 @@ import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.plans.RightOuter$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.BROADCAST$;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.JoinStrategyHint;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH$;
@@ -36,6 +38,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.Option$;
 import scala.collection.Iterator;
@@ -53,6 +56,7 @@ public class Preparation {
     private final ArrayList files = new ArrayList();
     private final HashSet operators = new HashSet();
     private final TrainPlan plan;
+    private final long bytes;
 
     public Preparation(Dataset query, StructType[] streams) throws Exception {
         this.session = (SparkSession) query.sparkSession();
@@ -76,6 +80,25 @@ public class Preparation {
         // Static tables are read here, and broadcast.
         RDD rdd = new CollapseCodegenStages(new AtomicInteger(0)).apply(single).execute();
         this.plan = new TrainPlan(rdd, query.schema(), settings(), statuses, hadoop);
+        this.bytes = plan.size() + broadcastBytes(single);
+    }
+
+    /** What it takes for as long as it is kept: the rows of static tables, mostly. */
+    public long bytes() {
+        return bytes;
+    }
+
+    private static long broadcastBytes(SparkPlan plan) {
+        long found = 0L;
+        if (plan.getClass().getSimpleName().equals("BroadcastExchangeExec")) {
+            Object size = ((AccumulatorV2) plan.metrics().apply("dataSize")).value();
+            found = ((Long) size).longValue();
+        }
+        Object[] children = array(plan.children());
+        for (int i = 0; i < children.length; i++) {
+            found += broadcastBytes((SparkPlan) children[i]);
+        }
+        return found;
     }
 
     public TrainPlan plan() {
@@ -180,34 +203,63 @@ public class Preparation {
 
     // Joins
 
-    /** Joins of streams by a hash table: they are small, so there is nothing to sort for. */
+    /** Joins of streams by a hash table, since there is little to sort; static rows broadcast. */
     private LogicalPlan hinted(LogicalPlan plan) {
         Object[] children = array(plan.children());
         if (children.length == 0) {
             return plan;
         }
         ArrayList changed = new ArrayList();
-        boolean streams = true;
         for (int i = 0; i < children.length; i++) {
             changed.add(hinted((LogicalPlan) children[i]));
-            streams &= readsStream((LogicalPlan) children[i]);
         }
         LogicalPlan made = (LogicalPlan) plan.withNewChildren(seq(changed));
-        if (!(made instanceof Join) || !streams) {
+        if (!(made instanceof Join)) {
             return made;
         }
         Join join = (Join) made;
         boolean asked = join.hint().leftHint().isDefined() || join.hint().rightHint().isDefined();
-        if (asked || ExtractEquiJoinKeys$.MODULE$.unapply(join).isEmpty()) {
-            return made;
-        }
-        Option hash = Option$.MODULE$.apply(
-            new HintInfo(Option$.MODULE$.apply(SHUFFLE_HASH$.MODULE$)));
+        JoinHint hint = asked ? null : hint(join);
+        return hint == null
+            ? join
+            : new Join(join.left(), join.right(), join.joinType(), join.condition(), hint);
+    }
+
+    private JoinHint hint(Join join) {
+        boolean left = readsStream(join.left());
+        boolean right = readsStream(join.right());
         Option none = Option$.MODULE$.empty();
-        // Of an outer join, the side whose rows are not all kept.
-        boolean left = join.joinType() == RightOuter$.MODULE$;
-        JoinHint hint = left ? new JoinHint(hash, none) : new JoinHint(none, hash);
-        return new Join(join.left(), join.right(), join.joinType(), join.condition(), hint);
+        if (left && right) {
+            if (ExtractEquiJoinKeys$.MODULE$.unapply(join).isEmpty()) {
+                return null;
+            }
+            // Of an outer join, the side whose rows are not all kept.
+            Option hash = hint(SHUFFLE_HASH$.MODULE$);
+            return join.joinType() == RightOuter$.MODULE$
+                ? new JoinHint(hash, none) : new JoinHint(none, hash);
+        }
+        // Spark does not know how large rows are that a program has made, and would rather sort.
+        if (left && isInMemory(join.right())) {
+            return new JoinHint(none, hint(BROADCAST$.MODULE$));
+        }
+        return right && isInMemory(join.left())
+            ? new JoinHint(hint(BROADCAST$.MODULE$), none) : null;
+    }
+
+    private static Option hint(JoinStrategyHint strategy) {
+        return Option$.MODULE$.apply(new HintInfo(Option$.MODULE$.apply(strategy)));
+    }
+
+    private static boolean isInMemory(LogicalPlan plan) {
+        if (plan instanceof LogicalRDD) {
+            return isInMemory(((LogicalRDD) plan).rdd());
+        }
+        Object[] children = array(plan.children());
+        boolean found = children.length > 0;
+        for (int i = 0; i < children.length; i++) {
+            found &= isInMemory((LogicalPlan) children[i]);
+        }
+        return found;
     }
 
     private static boolean readsStream(LogicalPlan plan) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -74,6 +74,10 @@ class Planned:
     #: What its result looks like.
     schema: pa.Schema
     made: Any
+    #: What it takes for as long as it is kept, static tables included.
+    bytes: int
+    #: The copies of those who run it, by their tags.
+    copies: dict[str, TrainPlan] = field(default_factory=dict)
 
 
 class Planner:
@@ -100,7 +104,10 @@ class Planner:
             _leaf(name, schema, prepared.reads(number))
             for number, (name, schema) in enumerate(recipe.streams.items())
         )
-        return Planned(prepared.shape(), leaves, prepared.plan(), _layout(frame.schema), made)
+        schema = _layout(frame.schema)
+        return Planned(
+            prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes())
+        )
 
     def _columns(self, schema: StructType) -> Any:
         return self.session._jsparkSession.parseDataType(schema.json())

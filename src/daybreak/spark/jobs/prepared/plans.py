@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
 from daybreak.spark.jobs.inmemory import MemoryFolder
-from daybreak.spark.jobs.prepared.jvm import Java, Runs, TrainPlan, Unfit
+from daybreak.spark.jobs.prepared.jvm import Java, Runs, Unfit
 from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
 from daybreak.spark.jobs.prepared.trains import read_result, write_train
 
@@ -29,12 +29,14 @@ from daybreak.spark.jobs.prepared.trains import read_result, write_train
 FAILURES = (OSError, Py4JError, PySparkException, pa.ArrowException, TypeError)
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
-#: Beyond so many rows an ordinary job on two cores is faster (benchmarks/without_a_job.py).
-MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 100_000, "join": 50_000}
+#: Up to so many rows of all streams, the most that were measured, one thread is faster than an
+#: ordinary job on two cores (benchmarks/without_a_job.py --crossover).
+MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 400_000, "join": 800_000}
 #: What a train and its result may take, in memory that Python and the JVM share.
 MOST_BYTES = 256 << 20
-#: Plans that are kept; those used last.
+#: Plans that are kept, those used last; and what they may take, with static tables.
 MOST_PLANS = 500
+MOST_KEPT_BYTES = 512 << 20
 #: A plan that has failed so often is given up.
 MOST_FAILURES = 3
 
@@ -47,6 +49,14 @@ class Cancelled(Exception):
 class _Entry:
     planned: Future[Planned] = field(default_factory=Future)
     failures: int = 0
+
+
+def _is_planned(entry: _Entry) -> bool:
+    return entry.planned.done() and entry.planned.exception() is None
+
+
+def _kept_bytes(entry: _Entry) -> int:
+    return entry.planned.result().bytes if _is_planned(entry) else 0
 
 
 class Plans:
@@ -103,12 +113,11 @@ class Plans:
             entry, known = self._entries.get(recipe.key), recipe.key in self._entries
             if entry is None:
                 entry = self._entries[recipe.key] = _Entry()
-                while len(self._entries) > MOST_PLANS:
-                    self._entries.popitem(last=False)
             self._entries.move_to_end(recipe.key)
         if not known:
             try:
                 entry.planned.set_result(planner().plan(recipe))
+                self._make_room()
             except Unfit as unfit:
                 entry.planned.set_exception(unfit)
             except BaseException as error:
@@ -116,6 +125,21 @@ class Plans:
                 if not isinstance(error, FAILURES):
                     raise
         return entry.planned.result()
+
+    def _make_room(self) -> None:
+        """Gives up the plans that were used least lately."""
+        with self._guard:
+            kept = sum(map(_kept_bytes, self._entries.values()))
+            while len(self._entries) > MOST_PLANS or kept > MOST_KEPT_BYTES:
+                _, oldest = self._entries.popitem(last=False)
+                kept -= _kept_bytes(oldest)
+
+    def forget(self, tag: str) -> None:
+        """A worker has ended: nobody runs its copies any more."""
+        with self._guard:
+            for entry in self._entries.values():
+                if _is_planned(entry):
+                    entry.planned.result().copies.pop(tag, None)
 
     def failed(self, key: Hashable) -> None:
         """A run of a plan failed; after some of these it is not tried again."""
@@ -133,6 +157,11 @@ class Plans:
         """A static table has changed: the next who asks plans it again."""
         with self._guard:
             self._entries.pop(key, None)
+
+    def why(self) -> dict[str, int]:
+        """Why trains took ordinary jobs so far, and how often."""
+        with self._guard:
+            return dict(self.reasons)
 
     def count(self, reason: str) -> None:
         with self._guard:
@@ -154,11 +183,10 @@ class PlanRunner:
         self._spark = spark
         self._tag = tag
         self._planner: Planner | None = None
-        #: Our copies, with the plan that each is of.
-        self._copies: OrderedDict[Hashable, tuple[Planned, TrainPlan]] = OrderedDict()
         self._folder: MemoryFolder | None = None
 
     def close(self) -> None:
+        self._plans.forget(self._tag)
         if self._folder is not None:
             self._folder.close()
 
@@ -182,7 +210,7 @@ class PlanRunner:
         """Plans, compiles and runs it once over no rows; ``Unfit`` if it has to be a job."""
         planned = self._plans.get(recipe, self._make_planner)
         nothing = {leaf.name: pa.table({}) for leaf in planned.leaves}
-        self._run_once(planned, planned.plan.copy(), nothing)
+        self._run_once(planned, nothing)
 
     def compute(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed:
         """The result over these rows; ``Unfit``, or one of ``FAILURES``, if it takes a job."""
@@ -193,15 +221,13 @@ class PlanRunner:
             planned = self._plans.get(recipe, self._make_planner)
             if rows > MOST_ROWS[planned.shape]:
                 raise Unfit("too many rows")
-            result = self._run_once(planned, self._copy(recipe.key, planned), tables)
+            result = self._run_once(planned, tables)
             if result is not None:
                 return Computed(result, planned.made)
             self._plans.drop(recipe.key)
         raise Unfit("a static table keeps changing")
 
-    def _run_once(
-        self, planned: Planned, copy: TrainPlan, tables: Mapping[str, pa.Table]
-    ) -> pa.Table | None:
+    def _run_once(self, planned: Planned, tables: Mapping[str, pa.Table]) -> pa.Table | None:
         """None if a static table has changed since the plan was made."""
         runs = self._plans.runs
         if runs is None:
@@ -211,6 +237,9 @@ class PlanRunner:
         path = self._folder.path
         for number, leaf in enumerate(planned.leaves):
             write_train(path / f"in{number}", tables[leaf.name], leaf.reads, leaf.layout)
+        if self._tag not in planned.copies:
+            planned.copies[self._tag] = planned.plan.copy()
+        copy = planned.copies[self._tag]
         written = runs.run(copy, self._tag, str(path), len(planned.leaves), MOST_BYTES)
         match written:
             case -1:
@@ -220,15 +249,6 @@ class PlanRunner:
             case -3:
                 raise Unfit("the result is too large")
         return read_result(path / "out", planned.schema)
-
-    def _copy(self, key: Hashable, planned: Planned) -> TrainPlan:
-        known = self._copies.get(key)
-        if known is None or known[0] is not planned:
-            known = self._copies[key] = planned, planned.plan.copy()
-            while len(self._copies) > MOST_PLANS:
-                self._copies.popitem(last=False)
-        self._copies.move_to_end(key)
-        return known[1]
 
     def _make_planner(self) -> Planner:
         if self._planner is None:

@@ -15,6 +15,15 @@ from daybreak.spark.jobs.windows import with_anchors
 from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Composite, quoted
+from daybreak.spark.sql.forms import (
+    Composable,
+    FunctionBody,
+    PanedAggregate,
+    SqlBody,
+    aggregates_of,
+    panes_in,
+    parts_of,
+)
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.pane_plans import Fill, Merge, Panes, merged_schema
 from daybreak.spark.sql.windows.together import Together
@@ -26,18 +35,20 @@ Schemas = Mapping[str, StructType]
 
 
 def of_query(query: CheckedQuery, schemas: Schemas) -> Recipe:
-    """A query by itself, as it was parsed."""
+    """A query in SQL by itself, as it was parsed."""
+    body = query.body
+    assert isinstance(body, SqlBody)
 
     def build(planner: Planner, frames: Frames) -> Built:
         _register(frames)
-        for view, parsed in query.through:
+        for view, parsed in body.through:
             frame = planner.catalyst.frame(parsed, planner.session)
             frame.createOrReplaceTempView(quoted(view))
-        return Built(planner.catalyst.frame(query.parsed, planner.session))
+        return Built(planner.catalyst.frame(body.parsed, planner.session))
 
-    names = with_anchors(query.windowing, dict.fromkeys(query.reads))
+    names = with_anchors(query.windows, dict.fromkeys(query.reads))
     streams = {name: schemas[name.removeprefix(ANCHORS)] for name in names}
-    return Recipe((query.name, query.sql), streams, build)
+    return Recipe((query.name, body.text), streams, build)
 
 
 def of_composite(cell: Sequence[CheckedQuery], schemas: Schemas) -> Recipe:
@@ -45,7 +56,7 @@ def of_composite(cell: Sequence[CheckedQuery], schemas: Schemas) -> Recipe:
 
     The result of filters lacks the stream's own columns (``Composite.complete``).
     """
-    parts = [query.parts for query in cell if query.parts is not None]
+    parts = parts_of(query.form for query in cell)
     source = parts[0].source
 
     def build(planner: Planner, frames: Frames) -> Built:
@@ -96,15 +107,17 @@ def of_merge(queries: Sequence[CheckedQuery]) -> Recipe:
 def of_cell(cell: Sequence[CheckedQuery], schemas: Schemas) -> list[Recipe]:
     """All that jobs of a cell take; nothing for functions."""
     first = cell[0]
-    if first.parsed is None:
+    if isinstance(first.body, FunctionBody):
         return []
-    if first.panes is not None:
-        return [of_fill(cell), of_merge(cell)]
-    if first.parts is not None:
-        return [of_composite(cell, schemas)]
-    if len(cell) == 1:
-        return [of_query(first, schemas)]
-    return [of_together(cell, schemas)]
+    match first.form:
+        case PanedAggregate():
+            return [of_fill(cell), of_merge(cell)]
+        case Composable():
+            return [of_composite(cell, schemas)]
+        case _ if len(cell) == 1:
+            return [of_query(first, schemas)]
+        case _:
+            return [of_together(cell, schemas)]
 
 
 def _register(frames: Frames) -> None:
@@ -128,12 +141,12 @@ def _analysed(frame: DataFrame) -> Any:
 
 def _key(kind: str, queries: Sequence[CheckedQuery]) -> tuple[object, ...]:
     # A name may come back with other SQL.
-    return kind, *((query.name, query.sql) for query in queries)
+    return kind, *((query.name, query.body) for query in queries)
 
 
 def _aggregates(queries: Sequence[CheckedQuery]) -> list[Aggregate]:
-    return [query.aggregate for query in queries if query.aggregate is not None]
+    return aggregates_of(query.form for query in queries)
 
 
 def _panes(queries: Sequence[CheckedQuery]) -> list[Panes]:
-    return [query.panes for query in queries if query.panes is not None]
+    return panes_in(query.form for query in queries)

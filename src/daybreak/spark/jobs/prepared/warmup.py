@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Iterable
 
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.jobs.prepared.jvm import Unfit
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import FAILURES, Cancelled, Plans
@@ -20,9 +20,9 @@ from daybreak.spark.jobs.prepared.plans import FAILURES, Cancelled, Plans
 class WarmUp:
     """Prepares plans on a thread of its own, until it is closed."""
 
-    def __init__(self, plans: Plans, say: Say) -> None:
+    def __init__(self, plans: Plans, emit: Emit) -> None:
         self._plans = plans
-        self._say = say
+        self._emit = emit
         self._waiting: queue.SimpleQueue[Recipe | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         #: How many plans were asked for, and with how many it is done.
@@ -44,9 +44,9 @@ class WarmUp:
         plans = self._plans
         return {
             "wanted": self.asked,
-            "prepared": self.done,
+            "ready": self.done,
             "missing": plans.missing or None,
-            "ordinary_because": dict(plans.reasons),
+            "ordinary_because": plans.why(),
         }
 
     def close(self) -> None:
@@ -73,6 +73,6 @@ class WarmUp:
         """Once per run: whether this Spark has what it takes."""
         missing = self._plans.missing
         if missing:
-            self._say("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
+            self._emit("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
         else:
-            self._say("prepared-plans", "small trains run without Spark jobs")
+            self._emit("prepared-plans", "small trains run without Spark jobs")

@@ -47,18 +47,18 @@ class Aggregate:
         return self.columns[1:]
 
     @property
-    def kin(self) -> str:
+    def share_key(self) -> str:
         """What aggregates that can be computed together have in common."""
         grid = self.grid
         spans = [grid.length_us, grid.slide_us, grid.offset_us]
         return json.dumps([self.stream, "window", *spans, sorted(self.keys)])
 
     def aligned(self, catalyst: Catalyst, to: Aggregate) -> Aggregate:
-        """The same aggregate over the columns of another one of its kin."""
+        """The same aggregate over the columns of another one with its share key."""
         if ids(self.columns) == ids(to.columns):
             return self
         if not self.base.sameResult(to.base):
-            raise EngineBug(f"{self.kin} and {to.kin} do not have the same windows")
+            raise EngineBug(f"{self.share_key} and {to.share_key} do not have the same windows")
 
         def moved(node: Plan) -> Plan:
             return catalyst.renamed(node, self.columns, to.columns)

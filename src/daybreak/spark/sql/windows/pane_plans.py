@@ -158,7 +158,7 @@ class _Merging:
 
 
 class Fill:
-    """The partials of several aggregates of one kin, from rows with their panes."""
+    """The partials of several aggregates with one share key, from rows with their panes."""
 
     def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
         make, mine = catalyst, [aggregate.own(catalyst) for aggregate in aggregates]
@@ -198,7 +198,7 @@ class Fill:
 
 
 class Merge:
-    """The windows of several aggregates of one kin, from their partials."""
+    """The windows of several aggregates with one share key, from their partials."""
 
     def __init__(self, catalyst: Catalyst, panes: Sequence[Panes]) -> None:
         make, mine = catalyst, [one.aggregate.own(catalyst) for one in panes]
