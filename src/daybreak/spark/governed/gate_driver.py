@@ -30,7 +30,7 @@ from daybreak.engine.instructions import (
 )
 from daybreak.model.limits import Limits
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.governed.bridge import (
     Bridge,
     Ended,
@@ -66,7 +66,7 @@ class GovernedDriver:
         bridge: Bridge,
         policy: BasePolicy,
         book: ClassBook,
-        say: Say,
+        emit: Emit,
         *,
         workers: int,
         seed: int,
@@ -74,10 +74,10 @@ class GovernedDriver:
         idle_grant_s: float,
     ) -> None:
         settings = Settings(seed=seed, rider_bound_ns=0, limits=limits)
-        self.roster = Roster(policy, book, workers, settings, say)
+        self.roster = Roster(policy, book, workers, settings, emit)
         self.granting = Granting(self.roster, bridge, self.ask)
         self._bridge = bridge
-        self._say = say
+        self._emit = emit
         self._idle_grant_s = idle_grant_s
         #: Queries that run as Spark runs them, by their run.
         self.free: dict[str, FreeQuery] = {}
@@ -128,7 +128,7 @@ class GovernedDriver:
         except BaseException as error:  # told to whoever asks; nothing may stay parked
             self.failure = error
             self._stopping.set()
-            self._say("governor-failed", one_line_of(error), level=40)
+            self._emit("governor-failed", one_line_of(error), level=40)
             self._bridge.close()
         self._work_off()
 
@@ -220,7 +220,7 @@ class GovernedDriver:
             case Trouble(run, error):
                 if (query := self._by_run.get(run)) is not None:
                     query.blind = True
-                    self._say("backlog-unknown", error, level=30, query=query.name)
+                    self._emit("backlog-unknown", error, level=30, query=query.name)
             case Ended():
                 self._stopping.set()
 
@@ -247,7 +247,7 @@ class GovernedDriver:
     def let_free(self, run: str, name: str, why: str) -> None:
         self.free[run] = FreeQuery(name, why)
         self.ever_free[name] = why
-        self._say("ungoverned", f"{name} runs free: {why}", level=30, query=name)
+        self._emit("ungoverned", f"{name} runs free: {why}", level=30, query=name)
 
     def _ready(self, event: Ready) -> None:
         query = self._by_run.get(event.run)
@@ -292,7 +292,7 @@ class GovernedDriver:
             self.roster.forget(query)
             return
         failure = Failure(one_line_of(RuntimeError(error)))
-        self._say("query-failed", failure.error, level=30, query=query.name)
+        self._emit("query-failed", failure.error, level=30, query=query.name)
         if query.box < 0:
             self.roster.admit(query)
         if query.job is not None:
@@ -335,7 +335,7 @@ class GovernedDriver:
             case Notice(event, message, box, level, fields):
                 about = None if box is None else self.roster.by_box.get(box)
                 name = None if about is None else about.name
-                self._say(event, message, level=level, query=name, **fields)
+                self._emit(event, message, level=level, query=name, **fields)
 
 
 def now_ms() -> int:

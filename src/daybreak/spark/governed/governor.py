@@ -94,7 +94,7 @@ class Governor:
         before = list(spark.streams.active)
         self._bridge = self._open()
         self._driver = GovernedDriver(
-            self._bridge, chosen, book, self._journal.say,
+            self._bridge, chosen, book, self._journal.emit,
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
         self._roster = self._driver.roster
@@ -115,11 +115,11 @@ class Governor:
             bridge = Bridge(self.spark)
         except (Py4JError, TypeError, AttributeError) as error:
             self.unable = one_line_of(error)
-            self._journal.say(
+            self._journal.emit(
                 "cannot-govern", f"Spark {version}: {self.unable}", level=logging.WARNING
             )
             return NoBridge()
-        self._journal.say("governing", f"Spark {version}")
+        self._journal.emit("governing", f"Spark {version}")
         return bridge
 
     def _probe(self) -> None:

@@ -23,7 +23,7 @@ class Journal:
         #: Everything that was changed, in order.
         self.changes: list[dict[str, object]] = []
 
-    def say(
+    def emit(
         self,
         event: str,
         message: str,
@@ -51,7 +51,7 @@ class Journal:
                 "value": value,
             }
         )
-        self.say("change", f"{what} {subject}: {was} -> {value}", by=_ACTOR.get())
+        self.emit("change", f"{what} {subject}: {was} -> {value}", by=_ACTOR.get())
 
 
 @contextmanager

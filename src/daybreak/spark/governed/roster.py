@@ -25,7 +25,7 @@ from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.accounting import Accounts
-from daybreak.runtime.eventlog import Say
+from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting
@@ -41,13 +41,13 @@ class Roster:
     """What the engine is about to be told gathers in ``came``. One thread uses it."""
 
     def __init__(
-        self, policy: BasePolicy, book: ClassBook, workers: int, settings: Settings, say: Say
+        self, policy: BasePolicy, book: ClassBook, workers: int, settings: Settings, emit: Emit
     ) -> None:
         self.book = book
         self._policy = policy
         self._workers = workers
         self._settings = settings
-        self._say = say
+        self._emit = emit
         self.start_ns = time.time_ns()
         #: Before the first query there is nothing to decide.
         self.engine: Engine | None = None
@@ -81,7 +81,7 @@ class Roster:
             self.came.append(AddQuery(query.box, facts, network, WholeBacklog.of(waiting)))
         self.by_box[query.box] = query
         self.ever.add(query.name)
-        self._say("governed", f"class {assigned.cls}", query=query.name)
+        self._emit("governed", f"class {assigned.cls}", query=query.name)
 
     def _make_engine(
         self, box: Box, query: Query, streams: list[Stream], facts: QueryFacts
