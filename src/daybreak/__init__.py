@@ -1,7 +1,7 @@
 """Daybreak: many continuous queries in one Spark application, scheduled by what matters.
 
 Importing this package is cheap and needs neither Java nor PySpark. The Spark engine is
-loaded when ``daybreak.App`` is first touched.
+loaded when ``daybreak.App`` or ``daybreak.govern`` is first touched.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from daybreak.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App as App
+    from daybreak.spark.governed.governor import govern as govern
+
+
+#: What needs PySpark, and where it is.
+_ON_SPARK = {"App": "daybreak.spark.app", "govern": "daybreak.spark.governed.governor"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "App":
+    if name not in _ON_SPARK:
         raise AttributeError(f"module 'daybreak' has no attribute {name!r}")
     from daybreak.extras import need_pyspark
 
-    need_pyspark("daybreak.App")
-    return import_module("daybreak.spark.app").App
+    need_pyspark(f"daybreak.{name}")
+    return getattr(import_module(_ON_SPARK[name]), name)

@@ -43,7 +43,7 @@ def dashboard(
     from daybreak.dashboard.source import RunFolder
 
     shown = RunFolder(run)
-    with stop_signals() as stopped, _serve(shown, address, run, say_plainly):
+    with stop_signals() as stopped, serve(shown, address, run, say_plainly):
         stopped.wait()
 
 
@@ -66,10 +66,11 @@ def say_plainly(line: str) -> None:
 
 def serve_run(run: Run, address: str, say: Callable[[str], None]) -> Dashboard:
     """A page for a run of this process; to be closed."""
-    return _serve(run.handle, address, run.folder, say)
+    return serve(run.handle, address, run.folder, say)
 
 
-def _serve(ask: Ask, address: str, folder: Path, say: Callable[[str], None]) -> Dashboard:
+def serve(ask: Ask, address: str, folder: Path | None, say: Callable[[str], None]) -> Dashboard:
+    """A page for whatever answers the commands; ``folder``: what a what-if replays."""
     from daybreak.dashboard.guard import is_loopback, new_token, parse_address
     from daybreak.dashboard.server import Dashboard
 

@@ -19,6 +19,7 @@ from daybreak.cli import (
     report,
     reproduce,
     run,
+    run_script,
     schedule,
     simulate,
     top,
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(run.check)
 app.command("run")(run.run)
+app.command("run-script")(run_script.run_script)
 app.command("query")(query.query)
 app.command("queries")(control.queries)
 app.command("top")(top.top)

@@ -58,6 +58,10 @@ class Done(NamedTuple):
     boxes: tuple[int, ...]
     #: None where none ran.
     ran: Ran | None
+    #: What the group's query read in fact and what it left, where only its source decides that;
+    #: None: what it was given. Such a query runs alone.
+    read: tuple[Waiting, ...] | None = None
+    left: tuple[Waiting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

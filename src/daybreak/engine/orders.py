@@ -141,10 +141,10 @@ class Orders:
         core, queries = self._core, self._core.queries
         order = self.under_way.pop(event.order)
         tried = [*event.done, *[Done((), None)] * (len(order.groups) - len(event.done))]
-        jobs = list(zip(order.groups, tried, strict=True))
+        jobs = [self._as_read(*job) for job in zip(order.groups, tried, strict=True)]
         # The last job first: what it took goes back behind what jobs before it took.
         for group, done in reversed(jobs):
-            for box in _left(group, done):
+            for box in _left(group, done) if done.read is None else ():
                 queries.inboxes[box].put_back(list(group.taken))
         costs: dict[int, int] = {}
         for i, (group, done) in enumerate(jobs):
@@ -162,6 +162,18 @@ class Orders:
         for box in order.boxes:
             self._lifecycle.after_job(box)
         return order
+
+    def _as_read(self, group: Group, done: Done) -> tuple[Group, Done]:
+        """A query whose source decides what it reads: accounts for that, and keeps the rest."""
+        if done.read is None:
+            return group, done
+        (box,) = group.boxes
+        read = group._replace(taken=done.read)
+        left = sum(item.tuples for item in done.left)
+        self._core.queries.inboxes[box].put_back(list(done.left))
+        # What was announced was an estimate.
+        self._core.state.arrived[box] += read.tuples + left - group.tuples
+        return read, done
 
     def _give_back(self, order: Order, costs: dict[int, int], cost_ns: int) -> None:
         """All are free before the policy hears of the first: it may look at any of them."""
@@ -216,7 +228,8 @@ class Orders:
             state.tuples_in[box] += tuples
             state.tuples_out[box] += rows
             state.work_ns[box] += share
-            state.refine(box, tuples, rows, share)
+            if tuples:  # a batch without data has nothing to divide its cost by
+                state.refine(box, tuples, rows, share)
         return tuple(shares)
 
 

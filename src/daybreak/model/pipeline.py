@@ -256,13 +256,14 @@ def _classes(root: Table, errors: Findings) -> tuple[QueryClass, ...]:
     if table is None:
         return (QueryClass(name=DEFAULT_CLASS),)
     found = [
-        errors.tried(partial(_class, table, name), QueryClass(name=name or DEFAULT_CLASS))
+        errors.tried(partial(read_class, table, name), QueryClass(name=name or DEFAULT_CLASS))
         for name in table.data
     ]
     return tuple(found) or (QueryClass(name=DEFAULT_CLASS),)
 
 
-def _class(table: Table, name: str) -> QueryClass:
+def read_class(table: Table, name: str) -> QueryClass:
+    """The class of this name in a table of classes: a priority, or a table with one."""
     table.known.add(name)
     qos, value = None, table.data[name]
     if isinstance(value, dict):

@@ -5,8 +5,8 @@ import { h, text, flag } from "./dom.js";
 import { count, duration, percent, ratio } from "./format.js";
 import { changeQuery, pauseQuery, resumeQuery } from "./actions.js";
 
-const BAD = ["parked", "retrying"];
-const ORDER = ["parked", "retrying", "paused", "running", "ended"];
+const BAD = ["failed", "parked", "retrying"];
+const ORDER = ["failed", "parked", "retrying", "paused", "running", "free", "ended"];
 const COLUMNS = [
   { key: "name", label: "Query", get: (q) => q.name, sort: (q) => q.name },
   { key: "state", label: "State", get: (q) => q.state, sort: (q) => ORDER.indexOf(q.state) },

@@ -1,0 +1,415 @@
+"""``daybreak.govern``: a policy decides when the micro-batches of existing queries run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from math import isfinite
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from py4j.protocol import Py4JError
+
+from daybreak.engine.events import AssignClass, Event, Pause, Resume, SetPriority, SwitchPolicy
+from daybreak.engine.state import JobState
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.limits import Limits
+from daybreak.model.network import Network
+from daybreak.policies.base import BasePolicy
+from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.display import duration, plural
+from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.report import RunReport
+from daybreak.runtime.snapshot import Snapshot
+from daybreak.spark.application import usable_on_spark
+from daybreak.spark.governed.bridge import (
+    CLASS_PROPERTY,
+    RESTART_PROPERTY,
+    Bridge,
+    NoBridge,
+)
+from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph_of
+from daybreak.spark.governed.gate_driver import GovernedDriver
+from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
+from daybreak.spark.governed.granting import one_line_of
+from daybreak.spark.governed.journal import Journal
+from daybreak.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+#: Micro-batches may take as long as they do, unless a limit is given.
+NO_LIMIT_S = 1e9
+#: A change waits at most so long for the loop.
+PATIENCE_S = 60.0
+BEFORE = "was started before the governor"
+_TOKENS = count(1)
+
+
+class Governor:
+    """Governs the queries of one session from now on, until ``stop``. Any thread may use it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        policy: str | BasePolicy = "planned",
+        classes: Mapping[str, float] | ClassBook | None = None,
+        *,
+        workers: int | None = None,
+        name: str = "governed",
+        seed: int = 1,
+        retries: int = 3,
+        retry_s: float = 0.5,
+        job_timeout_s: float | None = None,
+        probe_s: float = 0.2,
+        idle_grant_s: float = 1.0,
+    ) -> None:
+        """``workers``: micro-batches that run at a time; left out: as many as cores, at most 2.
+
+        ``retries``, ``retry_s``: of queries started by ``start``. ``job_timeout_s``: a
+        micro-batch is cancelled after so long. ``probe_s``: how often sources are looked at.
+        ``idle_grant_s``: how often a query whose backlog cannot be seen may look for itself.
+        """
+        chosen = chosen_policy(policy)
+        _refuse(spark, workers, probe_s, idle_grant_s)
+        book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
+        limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
+        self.spark = spark
+        self.spark_version = spark.version
+        self.name = name
+        self.workers = workers or max(1, min(2, os.cpu_count() or 1))
+        self._journal = Journal(name, time.time_ns())
+        #: Why nothing can be governed here; None where Spark is as expected.
+        self.unable: str | None = None
+        self._report: RunReport | None = None
+        self._probe_s = probe_s
+        before = list(spark.streams.active)
+        self._bridge = self._open()
+        self._driver = GovernedDriver(
+            self._bridge, chosen, book, self._journal.emit,
+            workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
+        )  # fmt: skip
+        self._roster = self._driver.roster
+        for query in before:
+            self._driver.let_free(str(query.runId), query.name or str(query.id), BEFORE)
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, name=f"daybreak-{what}", daemon=True)
+            for what, target in (("governor", self._driver.run), ("probe", self._probe))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _open(self) -> Bridge:
+        """The capability check: where Spark is not as expected, its queries run free."""
+        version = self.spark_version
+        try:
+            bridge = Bridge(self.spark)
+        except (Py4JError, TypeError, AttributeError) as error:
+            self.unable = one_line_of(error)
+            self._journal.emit(
+                "cannot-govern", f"Spark {version}: {self.unable}", level=logging.WARNING
+            )
+            return NoBridge()
+        self._journal.emit("governing", f"Spark {version}")
+        return bridge
+
+    def _probe(self) -> None:
+        """On a thread of its own: a broker that does not answer holds up no grant."""
+        with suppress(Py4JError, OSError):  # the JVM has ended
+            while not self._ended.wait(self._probe_s) and not self._driver.stopped:
+                self._bridge.probe()
+
+    # Classes
+
+    @contextmanager
+    def query_class(self, cls: str) -> Iterator[None]:
+        """Queries that this thread starts inside belong to this class."""
+        with self._property(CLASS_PROPERTY, self._roster.book.known(cls)):
+            yield
+
+    @contextmanager
+    def _property(self, key: str, value: str) -> Iterator[None]:
+        # Spark hands a thread's properties to the threads of the queries it starts.
+        context = self.spark.sparkContext
+        before = context.getLocalProperty(key)
+        context.setLocalProperty(key, value)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(key, before)  # type: ignore[arg-type]  # None removes it
+
+    def assign(self, query: str, cls: str, qos: Qos | None = None) -> None:
+        """Queries of this name, or of names like it (``fire-*``), belong to this class.
+
+        Holds for those that run and those that come. ``qos``: their graph, else the class's.
+        """
+        driver, roster = self._driver, self._roster
+        given = Assignment(query, cls, graph_of(qos))
+        roster.book.known(cls)
+        known = roster.queries.get(query)
+        was = None if known is None else roster.class_of(known)
+
+        def change() -> None:
+            roster.book.assign(given)
+            for governed in list(roster.queries.values()):
+                if roster.book.of(governed.name) is not given or governed.box < 0:
+                    continue
+                if roster.has_graph(governed, given.qos or roster.book.declared[cls].qos):
+                    driver.feed(AssignClass(governed.box, self._class(cls)))
+                else:
+                    governed.renew = True
+
+        self._do(change)
+        self._journal.changed("query-class", query, was, cls)
+
+    def change_class_priority(self, cls: str, priority: float) -> None:
+        """Takes effect at the next decision."""
+        driver, roster = self._driver, self._roster
+        was = roster.book.declared[roster.book.known(cls)].priority
+        if not (isfinite(priority) and priority > 0):
+            raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
+
+        def change() -> None:
+            roster.reclassify(cls, float(priority))
+            if roster.engine is not None:
+                driver.feed(SetPriority(self._class(cls), float(priority)))
+
+        self._do(change)
+        self._journal.changed("class-priority", cls, was, priority)
+
+    def set_policy(self, policy: str | BasePolicy) -> None:
+        """Continues under another policy; micro-batches under way end as they are."""
+        chosen, was = chosen_policy(policy), self.policy.name
+        self._do(lambda: self._roster.switch(SwitchPolicy(chosen)))
+        self._journal.changed("policy", chosen.name, was, dict(chosen.settings()))
+
+    # Queries
+
+    def start(
+        self,
+        writer: DataStreamWriter | Callable[[], StreamingQuery],
+        cls: str | None = None,
+    ) -> StreamingQuery:
+        """Starts a query that is started again with backoff when it fails, then parked.
+
+        ``writer``: what ``.start()`` is called on, or a function that starts it. It must name a
+        checkpoint location, or a restart begins from nothing.
+        """
+        begin: Callable[[], StreamingQuery] = writer if callable(writer) else writer.start
+        token = f"restart-{next(_TOKENS)}"
+        own = None if cls is None else self._roster.book.known(cls)
+
+        def restart() -> StreamingQuery:
+            with self._property(RESTART_PROPERTY, token):
+                if own is None:
+                    return begin()
+                with self.query_class(own):
+                    return begin()
+
+        self._driver.restarts[token] = restart
+        return restart()
+
+    def pause(self, query: str) -> None:
+        """Grants a query no further micro-batch; what arrives waits in its source."""
+        governed = self._query(query)
+        self._command(governed, Pause(governed.box))
+        self._journal.changed("paused", query, "running", "paused")
+
+    def resume(self, query: str) -> None:
+        """Ends a pause, or gives a parked query another chance."""
+        governed = self._query(query)
+        if governed.failed is not None:
+            raise ConfigError(
+                f"query {query!r}",
+                f"has failed ({governed.failed}), and only your program can start it again",
+                "start it again there; queries started by Governor.start are restarted",
+            )
+        self._command(governed, Resume(governed.box))
+        self._journal.changed("resumed", query, "paused", "running")
+
+    def _command(self, governed: Governed, event: Event) -> None:
+        if governed.box < 0:
+            raise ConfigError(f"query {governed.name!r}", "is only just starting", "try again")
+        self._do(lambda: self._driver.feed(event))
+
+    # What it knows
+
+    @property
+    def policy(self) -> BasePolicy:
+        return self._roster.policy
+
+    @property
+    def governed(self) -> tuple[str, ...]:
+        """Queries that wait for their grants."""
+        return tuple(name for name, q in list(self._roster.queries.items()) if q.run is not None)
+
+    @property
+    def free(self) -> dict[str, str]:
+        """Queries that run as Spark runs them, and why."""
+        if self.unable is None:
+            return {q.name: q.why for q in list(self._driver.free.values())}
+        with suppress(Py4JError):  # the application has ended
+            return {q.name or str(q.id): self.unable for q in self.spark.streams.active}
+        return {}
+
+    @property
+    def changes(self) -> list[dict[str, object]]:
+        """What was changed since the start, in order."""
+        return self._journal.changes
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Queries that failed and will not be started again by themselves, with why."""
+        roster, found = self._roster, {}
+        for name, governed in list(roster.queries.items()):
+            if governed.failed is not None:
+                found[name] = governed.failed
+            elif roster.engine is not None and governed.box >= 0:
+                status = roster.engine.queries.status[governed.box]
+                if status.state == "parked":
+                    found[name] = status.error or ""
+        return found
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was stopped, or its Spark application has ended."""
+        return self._driver.stopped
+
+    @property
+    def elapsed_s(self) -> float:
+        return (time.time_ns() - self._roster.start_ns) / 1e9
+
+    def snapshot(
+        self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
+    ) -> Snapshot:
+        """How everything stands, with its last minutes; of lists that grow, the newer entries."""
+        shown = Shown(self.name, self.elapsed_s, self.workers, self.free, list(self.changes))
+        return take_snapshot(shown, self._roster, jobs_after, points_after, changes_after)
+
+    def report(self) -> RunReport:
+        """The record so far, or, once it is stopped, of all of it."""
+        if self._report is not None:
+            return self._report
+        found: list[RunReport] = []
+        # Also of a governor whose loop has failed: what it knew until then.
+        self._driver.ask(lambda: found.append(self._recorded())).result(timeout=PATIENCE_S)
+        return found[0]
+
+    def _recorded(self) -> RunReport:
+        roster, end_ns = self._roster, round(self.elapsed_s * 1e9)
+        if roster.engine is None or roster.accounts is None:
+            nothing = Network(
+                streams=[], boxes=[], queries=[], classes=roster.book.declared.values()
+            )
+            state = JobState(nothing, self.workers)
+            return Monitor(nothing).report(state, end_ns, self.workers + 1, self._manifest())
+        return roster.accounts.monitor.report(
+            roster.engine.state, end_ns, self.workers + 1, self._manifest()
+        )
+
+    def _manifest(self) -> dict[str, object]:
+        return {
+            "daybreak": __version__,
+            "world": "governed",
+            "pipeline": self.name,
+            "started_s": round(self._roster.start_ns / 1e9, 3),
+            **self.policy.told(self._roster.start_ns),
+            "spark": self.spark_version,
+            "governed": len(self._roster.ever),
+            "free": self.free,
+            "free_seen": dict(self._driver.ever_free) or self.free,
+            "grants": self._driver.granting.grants.as_json(),
+            "changes": list(self.changes),
+            "failures": self.failures,
+        }
+
+    # Its end
+
+    def stop(self) -> RunReport:
+        """Opens all gates: queries run free again, and later ones are free. Idempotent."""
+        if self._report is not None:
+            return self._report
+        self._report = self.report()
+        self._ended.set()
+        with suppress(Py4JError, OSError):  # the JVM has ended before
+            self._driver.stop()
+            self._bridge.close()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+        return self._report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        counts = f"{plural(len(self.governed), 'query', 'queries')} governed, {len(self.free)} free"
+        state = "stopped" if self._report is not None else f"for {duration(self.elapsed_s)}"
+        return f"<Governor under {self.policy.name} {state}: {counts}>"
+
+    # Small parts
+
+    def _do(self, change: Callable[[], None]) -> None:
+        """On the loop's thread, between two decisions."""
+        if self._driver.failure is not None:
+            raise self._driver.failure
+        self._driver.ask(change).result(timeout=PATIENCE_S)
+
+    def _query(self, name: str) -> Governed:
+        known = self._roster.queries
+        if name in known:
+            return known[name]
+        if name in self.free:
+            raise ConfigError(
+                f"query {name!r}", f"is not governed ({self.free[name]})", "stop it in your program"
+            )
+        raise ConfigError(f"query {name!r}", "is not running", suggestion(name, known))
+
+    def _class(self, name: str) -> int:
+        assert self._roster.engine is not None
+        return self._roster.engine.state.network.class_index[name]
+
+
+def chosen_policy(policy: str | BasePolicy) -> BasePolicy:
+    """The policy; ``ConfigError`` if it is unknown or makes no sense on Spark."""
+    found = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
+    return usable_on_spark(found)
+
+
+def _refuse(spark: Any, workers: int | None, probe_s: float, idle_grant_s: float) -> None:
+    if not hasattr(spark, "_jsparkSession"):
+        raise ConfigError(
+            "govern", "a Spark Connect session has no access to the driver",
+            "govern a session of the driver's own process",
+        )  # fmt: skip
+    if workers is not None and workers < 1:
+        raise ConfigError("govern", f"{workers} workers", "give at least one")
+    for name, value in (("probe_s", probe_s), ("idle_grant_s", idle_grant_s)):
+        if not (isfinite(value) and value > 0):
+            raise ConfigError("govern", f"{name} {value}", "give more than 0 seconds")
+
+
+def govern(
+    spark: SparkSession,
+    policy: str | BasePolicy = "planned",
+    classes: Mapping[str, float] | ClassBook | None = None,
+    **options: Any,
+) -> Governor:
+    """Governs the queries that this session starts from now on; see ``Governor``."""
+    return Governor(spark, policy, classes, **options)

@@ -1,0 +1,175 @@
+"""The engine of a governor and the queries it knows: who comes, who goes, what waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import (
+    AddQuery,
+    Drop,
+    Event,
+    Pause,
+    RangeArrived,
+    Started,
+    SwitchPolicy,
+    Woke,
+)
+from daybreak.engine.inbox import Waiting
+from daybreak.engine.queries import QueryFacts
+from daybreak.engine.state import JobState
+from daybreak.model.network import Box, Network, Query, Stream
+from daybreak.model.qos import QoSGraph
+from daybreak.policies.base import BasePolicy
+from daybreak.runtime.accounting import Accounts
+from daybreak.runtime.eventlog import Emit
+from daybreak.runtime.history import History
+from daybreak.runtime.monitor import Monitor
+from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting
+from daybreak.spark.governed.bridge import SourceRead, UnitGroup
+from daybreak.spark.governed.class_book import ClassBook
+from daybreak.spark.governed.governed_queries import Governed
+
+#: Where Spark has not said what a query reads.
+UNKNOWN = "unknown source"
+
+
+class Roster:
+    """What the engine is about to be told gathers in ``came``. One thread uses it."""
+
+    def __init__(
+        self, policy: BasePolicy, book: ClassBook, workers: int, settings: Settings, emit: Emit
+    ) -> None:
+        self.book = book
+        self._policy = policy
+        self._workers = workers
+        self._settings = settings
+        self._emit = emit
+        self.start_ns = time.time_ns()
+        #: Before the first query there is nothing to decide.
+        self.engine: Engine | None = None
+        self.accounts: Accounts | None = None
+        self.came: list[Event] = []
+        self.queries: dict[str, Governed] = {}
+        self.by_box: dict[int, Governed] = {}
+        #: Names of all that were governed since the start.
+        self.ever: set[str] = set()
+        self._rows = UnitRows()
+        #: The engine's, with queries that it is about to hear of.
+        self._network = Network(streams=[], boxes=[], queries=[])
+
+    # Queries come and go
+
+    def admit(self, query: Governed, waiting: Iterable[Waiting] = ()) -> None:
+        """Makes a query one of the engine's, at the index of an earlier one of its name."""
+        assigned = self.book.of(query.name, query.started_in)
+        sources = tuple(dict.fromkeys(query.sources)) or (UNKNOWN,)
+        box = Box(name=query.name, inputs=sources)
+        made = Query(name=query.name, output=query.name, cls=assigned.cls, qos=assigned.qos)
+        streams = [Stream(name=name) for name in sources]
+        facts = QueryFacts(query.name, sources, kind="job")
+        if self.accounts is None:
+            self._make_engine(box, made, streams, facts)
+            query.box = 0
+        else:
+            self._network = network = self._network.with_query(box, made, streams)
+            query.box = network.query_index[query.name]
+            self.accounts.monitor.adopt(network)
+            self.came.append(AddQuery(query.box, facts, network, WholeBacklog.of(waiting)))
+        self.by_box[query.box] = query
+        self.ever.add(query.name)
+        self._emit("governed", f"class {assigned.cls}", query=query.name)
+
+    def _make_engine(
+        self, box: Box, query: Query, streams: list[Stream], facts: QueryFacts
+    ) -> None:
+        self._network = Network(
+            streams=streams, boxes=[box], queries=[query], classes=self.book.declared.values()
+        )
+        state = JobState(self._network, self._workers)
+        monitor, history = Monitor(self._network), History(state, self.start_ns)
+        self.engine = Engine(state, [facts], [WholeBacklog()], self._policy, self._settings)
+        self.accounts = Accounts(
+            state, self.engine.queries, monitor, history=history, start_ns=self.start_ns
+        )
+        self.came += [Woke(time.monotonic_ns()), Started()]
+
+    def forget(self, query: Governed) -> None:
+        """A query is stopped for good, or another of its name comes."""
+        if self.queries.get(query.name) is query:
+            del self.queries[query.name]
+        if query.box >= 0:
+            self.came.append(Drop(query.box))
+            del self.by_box[query.box]
+
+    def readmit(self) -> None:
+        """Queries whose QoS graphs have changed; call it when the engine has been told all."""
+        for query in self.queries.values():
+            if not query.renew or query.job is not None or query.box < 0 or self.engine is None:
+                continue
+            state = self.engine.queries.status[query.box].state
+            if state not in ("running", "paused"):
+                continue  # what holds it would be forgotten
+            query.renew = False
+            waiting = list(self.engine.queries.inboxes[query.box].waiting)
+            self.came.append(Drop(query.box))
+            self.admit(query, waiting)
+            if state == "paused":
+                self.came.append(Pause(query.box))
+
+    def has_graph(self, query: Governed, qos: QoSGraph | None) -> bool:
+        """Whether the engine values the query's answers by this graph."""
+        return not query.renew and self._network.queries[query.box].qos == qos
+
+    # What waits
+
+    def learn(self, read: Iterable[SourceRead]) -> None:
+        """A micro-batch has shown how many rows the units of its sources hold."""
+        self._rows.learn(read)
+
+    def announce(self, query: Governed, groups: Iterable[UnitGroup]) -> None:
+        """So much waits; the engine hears of what it does not know, which is the newest."""
+        known = query.told.copy()
+        for group in sorted(groups):
+            old = min(group.units, known[group.source])
+            known[group.source] -= old
+            if group.units > old:
+                query.told[group.source] += group.units - old
+                item = self.waiting(query, group._replace(units=group.units - old))
+                self.came.append(RangeArrived((query.box,), item))
+
+    def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
+        return as_waiting(group, query.sources, self._rows, query.since_ms)
+
+    def ask(self, query: Governed) -> None:
+        """Asks for a grant although nothing is known to wait: a tuple that may be none."""
+        if not query.asked:
+            query.asked = True
+            source = query.sources[0] if query.sources else UNKNOWN
+            self.came.append(RangeArrived((query.box,), Waiting(time.time_ns(), source, 1, 0)))
+
+    # What operators change
+
+    @property
+    def policy(self) -> BasePolicy:
+        return self._policy if self.engine is None else self.engine.policy
+
+    def switch(self, command: SwitchPolicy) -> None:
+        if self.engine is None:
+            self._policy = command.policy
+        else:
+            self.came.append(command)
+
+    def class_of(self, query: Governed) -> str | None:
+        """The present class of a query; None before it is admitted."""
+        if self.engine is None or query.box < 0:
+            return None
+        state = self.engine.state
+        return state.network.classes[state.query_class[query.box]].name
+
+    def reclassify(self, cls: str, priority: float) -> None:
+        """The declaration, for an engine that is made later."""
+        self.book.declared[cls] = replace(self.book.declared[cls], priority=priority)
