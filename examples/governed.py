@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -149,6 +151,7 @@ def main() -> None:
     parse.add_argument("--rows", type=int, default=20_000)
     parse.add_argument("--rate", type=int, default=1_000, help="readings per second")
     asked = parse.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find what this finds
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("six stateful queries")
