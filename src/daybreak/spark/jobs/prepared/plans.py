@@ -25,8 +25,8 @@ from daybreak.spark.jobs.prepared.trains import read_result, write_train
 
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
-#: Up to so many rows of all streams, the most that were measured, one thread is faster than an
-#: ordinary job on two cores (benchmarks/without_a_job.py --crossover).
+#: Up to so many rows of all streams one thread is faster than an ordinary job on two cores: at
+#: 400 000 of each, the most that were measured (benchmarks/without_a_job.py --crossover), by far.
 MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 400_000, "join": 800_000}
 #: What a train and its result may take, in memory that Python and the JVM share.
 MOST_BYTES = 256 << 20
