@@ -7,7 +7,7 @@ district averages, computed once for the archive and for those who watch the hea
 in the middle. The same burst is met twice: by a policy that knows the classes, and by
 round-robin, which does not.
 
-    python examples/wildfire.py [--policy planned] [--seconds 20] [--out runs/wildfire]
+    python examples/wildfire.py [--policy stride] [--seconds 20] [--out runs/wildfire]
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def watch(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--policy", default="planned", help="the policy to set beside round-robin")
+    parser.add_argument("--policy", default="stride", help="the policy to set beside round-robin")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each of two runs")
     parser.add_argument("--out", type=Path, default=Path("runs/wildfire"), help="where files go")
     args = parser.parse_args()

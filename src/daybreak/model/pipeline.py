@@ -35,7 +35,7 @@ from daybreak.model.sqlnames import names_in
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.model.timezone import check_timezone
 
-DEFAULT_POLICY = "planned"
+DEFAULT_POLICY = "stride"
 #: Cost per tuple assumed in simulation for a query that declares none.
 DEFAULT_COST_US = 50.0
 
