@@ -8,6 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "daybreak"
 GLOSSARY = ROOT / "docs" / "glossary.md"

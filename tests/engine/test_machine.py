@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -41,6 +42,8 @@ from daybreak.model.limits import Limits
 from daybreak.model.network import Box, Query
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import make_policy_with
+
+pytestmark = pytest.mark.slow
 
 BOXES = st.integers(0, len(FACTS) + len(MORE) - 1)
 LIMITS = Limits(retries=2, retry_s=0.5, job_timeout_s=4.0)

@@ -19,6 +19,8 @@ from daybreak.freshness.keep import Fetchers, MirrorKeeper, Store, make_sources,
 from daybreak.freshness.keep.http_source import MOST_RETRY_AFTER_S, Address, retry_after_s
 from daybreak.model import ConfigError
 
+pytestmark = pytest.mark.slow
+
 #: Answers that once ended the keeper, and again at every start; with the reason recorded now.
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
