@@ -185,6 +185,7 @@ class JobRunner:
             undelivered=undelivered,
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
             way=next((way for way in WAYS if way in self._ways), None),
+            computed=bool(self._ways),
         )
 
     def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
