@@ -25,7 +25,14 @@ EXPERIMENTS = ROOT / "experiments" / "tests"
 #: On Spark too, but mostly in processes or with a broker of their own.
 APART = ("test_kill.py", "test_crash.py", "test_eventlog.py", "kafka")
 #: About half of what the fast tests take.
-FAST_HALF = (TESTS / "policies", TESTS / "links", TESTS / "model", TESTS / "filters", EXPERIMENTS)
+FAST_HALF = (
+    TESTS / "policies",
+    TESTS / "links",
+    TESTS / "model",
+    TESTS / "filters",
+    TESTS / "runtime",
+    EXPERIMENTS,
+)
 FAST = (
     "-m", "not spark and not browser and not slow", "-p", "no:cacheprovider",
     "--hypothesis-profile=fast",
