@@ -24,7 +24,7 @@ run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends 
 test: java chromium kafka check  ## lint, types, layers, then every test
 	$(BIN)/python tools/test_lanes.py
 
-test-fast: $(VENV)/.ready  ## tests that need no JVM and no browser: about 70 s on two cores
+test-fast: $(VENV)/.ready  ## tests that need no JVM and no browser: about 50 s on two cores
 	$(BIN)/python tools/test_lanes.py --fast
 
 java:
