@@ -44,8 +44,8 @@ class SinkSpec:
     @property
     def shown(self) -> str:
         """In a table: the place, or the kind of sink where that is all there is to tell."""
-        topic = self.options.get("topic")
-        return self.path or (f"{self.format} {topic}" if topic else self.format)
+        within = self.options.get("topic") or self.options.get("table")
+        return self.path or (f"{self.format} {within}" if within else self.format)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.composite import Composite, plain_schema, quoted
+from daybreak.spark.sql.composite import Composite, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     Form,
@@ -91,8 +91,7 @@ class Runnable:
     schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
-        arrow = to_arrow_schema(self.checked.schema, timezone="UTC")
-        object.__setattr__(self, "schema", plain_schema(arrow))
+        object.__setattr__(self, "schema", self.checked.arrow_schema())
 
     @property
     def name(self) -> str:

@@ -72,6 +72,18 @@ class Sink(Protocol):
     def staged(self) -> Iterable[Path]:
         """All files that ``stage`` has written and ``deliver`` has not taken."""
 
+    def publish(self, *, now: bool) -> None:
+        """Makes delivered rows visible where the sink gathers them, if it is time or ``now``.
+
+        Called often, and before a run ends. Raises if it cannot; the rows stay with the sink.
+        """
+
+    def settled(self, file: CommittedFile) -> bool:
+        """Whether a delivered file is visible: only then the log may forget it."""
+
+    def close(self) -> None:
+        """Releases connections and the like; the sink is not used afterwards."""
+
 
 class Staging:
     """A folder of staged files of one query."""
@@ -109,6 +121,15 @@ class Staging:
         if content is not None:
             make_folder(file.path.parent)
             write_durably(file.path, lambda out: out.write(content))
+
+    def publish(self, *, now: bool) -> None:
+        """Nothing: what is delivered is visible."""
+
+    def settled(self, _file: CommittedFile) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing to release."""
 
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []

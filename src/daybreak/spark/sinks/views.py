@@ -108,6 +108,15 @@ class ViewSink:
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
 
+    def publish(self, *, now: bool) -> None:
+        """Nothing: what is delivered is visible."""
+
+    def settled(self, _file: CommittedFile) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing to release."""
+
     def closed(self, closed_us: int, at_ns: int) -> None:
         """All windows up to here are in the stream: later rows have later times."""
         if self._windowing is None or self._time is None or self._bound is None:
