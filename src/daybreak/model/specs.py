@@ -40,6 +40,8 @@ class SinkSpec:
     format: str
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Columns whose values divide the rows into folders.
+    partition_by: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:

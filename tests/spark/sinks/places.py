@@ -15,6 +15,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from benchmarks.soaking.delta_reader import delta_rows
 
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.sinks.calls import CallbackSink
@@ -134,6 +135,31 @@ class _Remembering(MemorySink):
     def _keep(self, table: pa.Table, key: str) -> None:
         super()._keep(table, key)
         self._found += table["number"].to_pylist()
+
+
+class DeltaTables(Files):
+    """A Delta table, read by DuckDB as its log says."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        super().__init__(folder, "delta", **more)
+
+    def rows(self) -> list[int]:
+        return [row[0] for row in delta_rows(self.path, "number")]
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """The log of the table is in the way."""
+        log, aside = self.path / "_delta_log", self.folder / "aside"
+        if log.exists():
+            log.rename(aside)
+        self.path.mkdir(exist_ok=True)
+        log.write_text("in the way")
+        try:
+            yield
+        finally:
+            log.unlink()
+            if aside.exists():
+                aside.rename(log)
 
 
 class PostgresTable(SinkUnderTest):

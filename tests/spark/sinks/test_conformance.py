@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.servers import PostgresServer
-from tests.spark.sinks.places import Calls, Files, PostgresTable
+from tests.spark.sinks.places import Calls, DeltaTables, Files, PostgresTable
 
 from daybreak.spark.sinks.conformance import LAWS, Law, SinkUnderTest, check
 
@@ -15,6 +15,8 @@ PLACES: dict[str, Callable[[Path], SinkUnderTest]] = {
     "parquet": lambda folder: Files(folder, "parquet"),
     "json": lambda folder: Files(folder, "json"),
     "csv": lambda folder: Files(folder, "csv"),
+    "partitioned": lambda folder: Files(folder, "parquet", partition_by=("text",)),
+    "delta": DeltaTables,
     "memory": lambda _: Calls("memory"),
     "console": lambda _: Calls("console"),
     "python": lambda _: Calls("python"),

@@ -52,8 +52,7 @@ def make(tmp_path: Path, dsn: str, schema: pa.Schema | None = ROWS.schema, **opt
 
 
 def deliver(sink: Sink, table: pa.Table, number: int = 1) -> None:
-    staged = sink.stage(f"cafe0000-0001-{number:08d}", table)
-    assert staged is not None
+    [staged] = sink.stage(f"cafe0000-0001-{number:08d}", table)
     job = staged.path.name.removesuffix("-fire.arrow")
     sink.deliver(CommittedFile(number, job, "fire", staged.path, staged.rows, staged.content))
 

@@ -401,7 +401,7 @@ class JobRunner:
         try:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
             every = [move for moved in moves for move in moved]
-            files = self._log.commit(job, every, [s for s in staged if s is not None])
+            files = self._log.commit(job, every, [file for some in staged for file in some])
         except BaseException:
             self._log.abandon(job)
             raise

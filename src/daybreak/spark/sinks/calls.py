@@ -28,7 +28,7 @@ class CallingSink(Staging):
     exactly_once = False
 
     def __init__(self, query: str, staging: Path, call: Callback) -> None:
-        super().__init__(query, staging / file_name(query), "arrow", _write_arrow)
+        super().__init__(query, staging / file_name(query), "arrow", write_arrow)
         self._call = call
 
     def owns(self, file: CommittedFile) -> bool:
@@ -46,7 +46,7 @@ class CallingSink(Staging):
         self._call(rows, DeliveryId.of(file).key)
 
 
-def _write_arrow(table: pa.Table, out: BinaryIO) -> None:
+def write_arrow(table: pa.Table, out: BinaryIO) -> None:
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
 

@@ -92,17 +92,16 @@ class Life:
     def recover(self) -> Recovery:
         return recover(self.log, {QUERY: self.sink})
 
-    def committed(self, *numbers: int) -> CommittedFile:
+    def committed(self, *numbers: int) -> list[CommittedFile]:
+        """The files of a job."""
         job = self.log.new_job()
-        staged = self.sink.stage(job, rows_of(*numbers))
-        assert staged is not None, "rows were staged as nothing"
-        [file] = self.log.commit(job, [], [staged])
-        return file
+        return self.log.commit(job, [], self.sink.stage(job, rows_of(*numbers)))
 
-    def delivered(self, file: CommittedFile) -> None:
-        bring(self.sink, file)
+    def delivered(self, files: Sequence[CommittedFile]) -> None:
+        for file in files:
+            bring(self.sink, file)
         self.sink.publish(now=True)
-        assert self.sink.settled(file), "published, and not settled"
+        assert all(map(self.sink.settled, files)), "published, and not settled"
 
 
 @contextmanager
@@ -122,16 +121,16 @@ Law = Callable[[SinkUnderTest, Path], None]
 def check_rows_arrive(place: SinkUnderTest, folder: Path) -> None:
     """Rows are visible once they are published, all of them, of every job."""
     with _life(place, folder) as life:
-        assert life.sink.stage(life.log.new_job(), rows_of()) is None, "no rows, no file"
-        for file in [life.committed(0, 1, 2), life.committed(3)]:
-            life.delivered(file)
+        assert not life.sink.stage(life.log.new_job(), rows_of()), "no rows, no file"
+        for files in [life.committed(0, 1, 2), life.committed(3)]:
+            life.delivered(files)
     _expect(place, [0, 1, 2, 3])
 
 
 def check_nothing_is_visible_before_its_commit(place: SinkUnderTest, folder: Path) -> None:
     """Staged rows are out of sight, and removed if their job never commits."""
     with _life(place, folder) as life:
-        assert life.sink.stage(life.log.new_job(), rows_of(1)) is not None
+        assert life.sink.stage(life.log.new_job(), rows_of(1)), "rows were staged as nothing"
         life.sink.publish(now=True)
         _expect(place, [])
     with _life(place, folder) as life:
@@ -142,12 +141,12 @@ def check_nothing_is_visible_before_its_commit(place: SinkUnderTest, folder: Pat
 def check_repeated_delivery(place: SinkUnderTest, folder: Path) -> None:
     """A delivery that is repeated is there once, or at least once where that is all it promises."""
     with _life(place, folder) as life:
-        file, later = life.committed(1, 2), life.committed(3)
-        for one in (file, later):
-            life.delivered(one)
-        life.delivered(file)
-        life.sink.restore(file)  # as after a crash that has brought the staged file back
-        life.delivered(file)
+        files, later = life.committed(1, 2), life.committed(3)
+        for some in (files, later, files):
+            life.delivered(some)
+        for file in files:
+            life.sink.restore(file)  # as after a crash that has brought the staged file back
+        life.delivered(files)
         assert not list(life.sink.staged())
         _expect(place, [1, 2, 3], exactly=life.sink.exactly_once)
 
@@ -158,7 +157,8 @@ def check_crash_between_commit_and_delivery(place: SinkUnderTest, folder: Path) 
         life.committed(1)
         life.committed(2, 3)
     with _life(place, folder) as life:
-        assert len(life.recovered.delivered) == 2, life.recovered
+        jobs = {file.job for file in life.recovered.delivered}
+        assert len(jobs) == 2, life.recovered
         assert not life.log.undelivered()
         assert not list(life.sink.staged())
     _expect(place, [1, 2, 3])
@@ -180,7 +180,8 @@ def check_crash_before_publishing(place: SinkUnderTest, folder: Path) -> None:
     """Rows that a sink has taken and not yet made visible are not lost."""
     with _life(place, folder) as life:
         exactly = life.sink.exactly_once
-        bring(life.sink, life.committed(1, 2))
+        for file in life.committed(1, 2):
+            bring(life.sink, file)
     with _life(place, folder) as life:
         assert not life.log.undelivered()
     _expect(place, [1, 2], exactly=exactly)
@@ -194,11 +195,11 @@ def check_refusal(place: SinkUnderTest, folder: Path) -> None:
     with _life(place, folder) as life:
         exactly = life.sink.exactly_once
         life.delivered(life.committed(1))
-        file = life.committed(2)
+        files = life.committed(2)
         with refusing:
             for _ in range(2):
-                _expect_failure(lambda: life.delivered(file))
-        life.delivered(file)
+                _expect_failure(lambda: life.delivered(files))
+        life.delivered(files)
         life.delivered(life.committed(3))
     _expect(place, [1, 2, 3], exactly=exactly)
 
@@ -230,12 +231,12 @@ def check_slow(place: SinkUnderTest, folder: Path) -> None:
         return
     with _life(place, folder, LIMIT_S) as life:
         exactly = life.sink.exactly_once
-        file = life.committed(1)
+        files = life.committed(1)
         with slow:
             ended = threading.Event()
 
             def deliver() -> None:
-                _expect_failure(lambda: life.delivered(file))
+                _expect_failure(lambda: life.delivered(files))
                 ended.set()
 
             thread = threading.Thread(target=deliver, daemon=True)

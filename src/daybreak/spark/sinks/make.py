@@ -17,17 +17,23 @@ from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.sinks.calls import CallbackSink, DestinationSink
 from daybreak.spark.sinks.console import ConsoleSink
+from daybreak.spark.sinks.delta_sink import OPTIONS as DELTA_OPTIONS
+from daybreak.spark.sinks.delta_sink import DeltaOptions, open_delta
 from daybreak.spark.sinks.destination import DeclaredSink
-from daybreak.spark.sinks.files import FileSink
+from daybreak.spark.sinks.files import FileSink, refuse_foreign_folder
 from daybreak.spark.sinks.kafka_sink import kafka_writer
 from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.partitioning import check_partition_by
 from daybreak.spark.sinks.registry import destination_names, find_destination
 from daybreak.spark.sinks.sink import Callback, Sink, Writer
 from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
+#: Sinks that have a folder of their own.
+IN_FOLDERS = ("parquet", "json", "csv", "delta")
 _COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "parquet": ("compression",),
+    "delta": DELTA_OPTIONS,
     "json": (),
     "csv": ("header", "delimiter"),
     "console": ("rows",),
@@ -37,7 +43,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def make_sink(
+def make_sink(  # noqa: PLR0911  # one for each format
     query: str,
     spec: SinkSpec,
     folder: Path,
@@ -68,7 +74,14 @@ def make_sink(
         return DestinationSink(query, staging, made, limit_s)
     match spec.format:
         case "parquet" | "json" | "csv":
-            return FileSink(query, make.path(folder), spec.format, make.writer())
+            path, by = make.folder(folder, schema), spec.partition_by
+            return FileSink(query, path, spec.format, make.writer(), by)
+        case "delta":
+            options = DeltaOptions.read(
+                make.spec.options, place, make.choice("compression", _COMPRESSIONS)
+            )
+            path, by = make.folder(folder, schema), spec.partition_by
+            return open_delta(query, path, staging, schema, by, options, place)
         case "console":
             return ConsoleSink(query, staging, make.whole_number("rows", 20))
         case "memory":
@@ -104,8 +117,10 @@ class _SinkMaker:
                     f"unknown option {option!r} of {self.spec.format}",
                     suggestion(option, known) if known else "it has no options",
                 )
-        if self.spec.path is not None and self.spec.format not in ("parquet", "json", "csv"):
-            raise self.error(f"a {self.spec.format} sink has no path", "leave path out")
+        if self.spec.format not in IN_FOLDERS:
+            for key, value in (("path", self.spec.path), ("partition_by", self.spec.partition_by)):
+                if value:
+                    raise self.error(f"a {self.spec.format} sink has no {key}", f"leave {key} out")
 
     def known_options(self) -> tuple[str, ...]:
         name = self.spec.format
@@ -116,6 +131,13 @@ class _SinkMaker:
             formats = (*_OPTIONS, *destination_names())
             raise self.error(f"unknown format {name!r}", suggestion(name, formats))
         return destination.options
+
+    def folder(self, base: Path, schema: pa.Schema | None) -> Path:
+        """The folder of a sink of files, which must not hold anything else."""
+        check_partition_by(self.spec.partition_by, schema, self.place)
+        path = self.path(base)
+        refuse_foreign_folder(path, self.spec.format, self.spec.partition_by, self.place)
+        return path
 
     def path(self, folder: Path) -> Path:
         if not self.spec.path:

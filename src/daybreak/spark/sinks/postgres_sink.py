@@ -44,7 +44,7 @@ class UpsertAmbiguous(Exception):
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table in PostgreSQL."""
 
     type: str
@@ -261,7 +261,7 @@ class PostgresDestination(Destination):
             parts.append(f"PRIMARY KEY ({', '.join(map(_quoted, self._key))})")
         return f"CREATE TABLE {_quoted(*self._table)} ({', '.join(parts)})"
 
-    def _check_columns(self, found: Mapping[str, Column]) -> None:
+    def _check_columns(self, found: Mapping[str, TableColumn]) -> None:
         name = self._name()
         for field in self.declared.schema or ():
             column = found.get(field.name)
@@ -361,7 +361,9 @@ def _is_new(
     return stored.rowcount == 1
 
 
-def _columns_of(connection: psycopg.Connection[Any], table: tuple[str, ...]) -> dict[str, Column]:
+def _columns_of(
+    connection: psycopg.Connection[Any], table: tuple[str, ...]
+) -> dict[str, TableColumn]:
     """The columns of a table; nothing if there is no such table."""
     found = connection.execute(
         "SELECT attname, format_type(atttypid, NULL), "
@@ -369,7 +371,7 @@ def _columns_of(connection: psycopg.Connection[Any], table: tuple[str, ...]) -> 
         "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         (_quoted(*table),),
     ).fetchall()
-    return {name: Column(kind, required) for name, kind, required in found}
+    return {name: TableColumn(kind, required) for name, kind, required in found}
 
 
 def _quoted(*name: str) -> str:

@@ -15,7 +15,7 @@ a crash of the machine loses of it, ``restore`` writes again.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
@@ -39,8 +39,8 @@ class Sink(Protocol):
     #: False: after a crash the same rows may be delivered again, with the same key.
     exactly_once: bool
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
-        """Writes the rows durably where no reader looks; None if there are none.
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        """Writes the rows durably where no reader looks; no file if there are none.
 
         Called once per job, before its commit.
         """
@@ -94,10 +94,11 @@ class Staging:
         self._suffix = f".{extension}"
         self._write = write
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
-        if table.num_rows == 0:
-            return None
-        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}{self._suffix}"
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        return [self._staged(job, table, self._staging)] if table.num_rows else []
+
+    def _staged(self, job: str, table: pa.Table, folder: Path) -> StagedFile:
+        path = make_folder(folder) / f"{job}-{file_name(self.query)}{self._suffix}"
         encoded = io.BytesIO()
         self._write(table, encoded)
         content = encoded.getvalue()

@@ -61,12 +61,12 @@ class ViewSink:
         """Call it before the first ``deliver``; with listeners before the first job."""
         self._bound = _Bound(store, on_segment, on_tick)
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
+    def stage(self, job: str, table: pa.Table) -> list[StagedFile]:
         if table.num_rows == 0:
-            return None
+            return []
         path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.parquet"
         write_durably(path, lambda out: pq.write_table(table, out))
-        return StagedFile(self.query, path, table.num_rows)
+        return [StagedFile(self.query, path, table.num_rows)]
 
     def deliver(self, file: CommittedFile) -> bool:
         assert self._bound is not None
