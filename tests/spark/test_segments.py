@@ -62,7 +62,7 @@ def test_a_batch_becomes_one_file_and_one_row_of_the_log(tmp_path: Path) -> None
         assert (segment.seq, segment.batch_id, segment.rows) == (0, 7, 3)
         assert (segment.arrival_ns, segment.offsets) == (1007, '{"logOffset":7}')
         file = tmp_path / "segments" / segment.file
-        assert file == tmp_path / "segments" / "r" / "000000000000.parquet"
+        assert file == tmp_path / "segments" / "r" / "000000000000-0001.parquet"
         assert file.stat().st_size == segment.bytes
         assert pq.read_table(file, partitioning=None).to_pylist() == [
             {"v": v, ARRIVAL: 1007} for v in (1, 2, 3)
@@ -230,7 +230,7 @@ def test_files_that_the_log_does_not_list_are_removed_at_open(tmp_path: Path) ->
     for leftover in ("000000000001.parquet", "000000000001.parquet.partial"):
         (folder / leftover).write_bytes(b"cut sh")
     with opened(tmp_path) as (store, _):
-        assert [p.name for p in folder.iterdir()] == ["000000000000.parquet"]
+        assert [p.name for p in folder.iterdir()] == ["000000000000-0001.parquet"]
         add(store, 1, 2)
         assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2]
 

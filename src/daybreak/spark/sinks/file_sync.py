@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
+from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import CommittedFile
@@ -74,7 +74,7 @@ class FileSyncer:
         """False if there is no room for the files, or in the log to note it: later, perhaps."""
         try:
             sync_delivered(self._log, self._sinks, files)
-        except sqlite3.OperationalError:
+        except LogUnavailable:
             return False
         except OSError as error:
             if error.errno not in FULL:
@@ -115,7 +115,7 @@ class FileSyncer:
 
     def _noted(self, files: list[CommittedFile]) -> list[CommittedFile]:
         if files:
-            with suppress(sqlite3.OperationalError):  # no room: syncing them waits for it, too
+            with suppress(LogUnavailable):  # no room: syncing them waits for it, too
                 self._log.note_moved(file.id for file in files)
         return files
 
