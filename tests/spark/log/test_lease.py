@@ -17,8 +17,8 @@ from daybreak.model import ConfigError
 from daybreak.model.storage import check_log
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.lease import schema_name
 from daybreak.spark.log.postgres import PostgresDatabase
+from daybreak.spark.log.postgres_connection import schema_name
 from daybreak.spark.log.rows import Cursor, CursorMove, SegmentRow, StagedFile
 from daybreak.spark.log.sqlite import SqliteDatabase
 

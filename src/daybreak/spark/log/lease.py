@@ -11,7 +11,6 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from hashlib import sha256
 from secrets import token_hex
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -31,9 +30,6 @@ FORMAT = 1
 LOOK_S = 0.5
 #: A driver whose lease has ended may be in the midst of a commit: so long it may finish that.
 FINISH_MS = 3000
-#: PostgreSQL cuts longer names.
-_LONGEST_NAME_BYTES = 63
-
 Db: TypeAlias = psycopg.Connection[Any]
 #: Waits for so many seconds, and explains why.
 Sleep: TypeAlias = Callable[[str, float], None]
@@ -44,15 +40,6 @@ CREATE TABLE IF NOT EXISTS lease (
     holder TEXT, backend INT, expires TIMESTAMPTZ NOT NULL
 )
 """
-
-
-def schema_name(application: str) -> str:
-    """The schema that an application's log lies in."""
-    name = f"daybreak_{application}".replace("\0", "")
-    if len(name.encode()) <= _LONGEST_NAME_BYTES:
-        return name
-    digest = sha256(application.encode()).hexdigest()[:12]
-    return f"{name.encode()[:48].decode(errors='ignore')}_{digest}"
 
 
 def create(db: Db, shown: str, schema: str, timezone: str | None) -> None:

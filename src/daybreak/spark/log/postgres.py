@@ -19,37 +19,18 @@ from itertools import count
 from typing import Any
 
 import psycopg
-from psycopg import errors as pg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.sql import Identifier
 
 from daybreak.model import ConfigError, EngineBug
 from daybreak.model.storage import LogUrl
-from daybreak.spark.failures import LeaseLost, LogUnavailable, one_line
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.contract import Opened, Statements, T
-from daybreak.spark.log.lease import LEASE_S, Lease, create, schema_name
+from daybreak.spark.log.lease import LEASE_S, Lease, create
+from daybreak.spark.log.postgres_connection import AWAY, connect, plain, schema_name
 
-#: What is wrong with the connection or the server, not with a statement.
-AWAY = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    pg.IdleInTransactionSessionTimeout,
-    pg.ReadOnlySqlTransaction,
-)
 #: Between two attempts to reach a server.
 RETRY_S = 0.25
 #: Others that only look something up wait so long for a transaction to end.
 TURN_S = 10.0
-#: Taken unless the URL says otherwise: a server that vanished is noticed within about ten seconds.
-_CONNECTION = {
-    "connect_timeout": "5",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-    "target_session_attrs": "read-write",
-    "application_name": "daybreak",
-}
 
 
 class PostgresDatabase:
@@ -92,13 +73,13 @@ class PostgresDatabase:
 
     def open(self, boot: str | None) -> Opened:
         try:
-            self._db = self._connect()
+            self._db = connect(self._url, self._application, self._lease_s)
             create(self._db, self.shown, schema_name(self._application), self._timezone)
         except psycopg.Error as error:
             self._drop()
             raise ConfigError(
                 self.shown,
-                f"the database of the commit log cannot be used ({_plain(error)})",
+                f"the database of the commit log cannot be used ({plain(error)})",
                 "start it, or correct log in [app]",
             ) from None
         except ConfigError:
@@ -128,7 +109,7 @@ class PostgresDatabase:
                 return Lease.take(self._connection(), self._lease_s, boot, wait)
             except AWAY as error:
                 self._drop()
-                wait(f"the database of the commit log is out of reach ({_plain(error)})", RETRY_S)
+                wait(f"the database of the commit log is out of reach ({plain(error)})", RETRY_S)
 
     def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
         self._on_lost = call
@@ -193,7 +174,7 @@ class PostgresDatabase:
             except BaseException as error:
                 self._undo()
                 if isinstance(error, psycopg.IntegrityError):
-                    raise EngineBug(f"{self.shown}: {_plain(error)}") from error
+                    raise EngineBug(f"{self.shown}: {plain(error)}") from error
                 raise
             else:
                 lease.committed()
@@ -224,7 +205,7 @@ class PostgresDatabase:
         """Until the next attempt; ``LogUnavailable`` where nothing waits for it."""
         if self._stopping.is_set() or not (waits or sent):
             self._doubt = self._doubt or sent
-            raise LogUnavailable(self._trouble or _plain(error)) from None
+            raise LogUnavailable(self._trouble or plain(error)) from None
         self._stopping.wait(RETRY_S)
 
     def undo(self) -> None:
@@ -272,7 +253,7 @@ class PostgresDatabase:
                 except AWAY as error:
                     self._broken(error)
                     if last or self._stopping.is_set():
-                        raise LogUnavailable(self._trouble or _plain(error)) from None
+                        raise LogUnavailable(self._trouble or plain(error)) from None
         raise EngineBug("not reached")
 
     # The connection
@@ -295,28 +276,9 @@ class PostgresDatabase:
         if self._db is None:
             if self._closing.is_set():
                 raise EngineBug("the commit log is closed")
-            self._db = self._connect()
+            self._db = connect(self._url, self._application, self._lease_s)
         self._trouble = None
         return self._db
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        settings: dict[str, Any] = {**_CONNECTION, **conninfo_to_dict(self._url.url)}
-        db = psycopg.connect(make_conninfo(**settings), autocommit=True)
-        try:
-            # A driver that was stopped in the midst of a transaction must not block the next one.
-            idle = f"{max(1, round(self._lease_s * 1000))}ms"
-            path = Identifier(schema_name(self._application)).as_string(db)
-            db.execute(
-                "SELECT set_config('search_path', %s, false), "
-                "set_config('idle_in_transaction_session_timeout', %s, false), "
-                "CASE current_setting('synchronous_commit') WHEN 'off' "
-                "THEN set_config('synchronous_commit', 'on', false) END",
-                (path, idle),
-            )
-        except BaseException:
-            db.close()
-            raise
-        return db
 
     def _opened(self) -> Lease:
         if self._lease is None:
@@ -325,7 +287,7 @@ class PostgresDatabase:
 
     def _broken(self, error: Exception) -> None:
         self._drop()
-        self._trouble = f"{self.shown} is out of reach ({_plain(error)})"
+        self._trouble = f"{self.shown} is out of reach ({plain(error)})"
 
     def _drop(self) -> None:
         if self._db is not None:
@@ -383,7 +345,3 @@ class _Transaction:
 def _placed(sql: str) -> bytes:
     """The log's own statements as psycopg wants them: none of them holds another ``?`` or ``%``."""
     return sql.replace("?", "%s").encode()
-
-
-def _plain(error: Exception) -> str:
-    return one_line(error)
