@@ -336,7 +336,11 @@ def _start_tasks(
     log = storage.log
     # A sink may take its time, and so has a thread of its own.
     deliveries = [
-        Task("redeliver", 0.2, lambda: redeliver(driver, log, catalog.sinks, syncer)),
+        Task(
+            "redeliver",
+            0.2,
+            lambda: redeliver(driver, log, catalog.sinks, syncer, storage.store.confirm),
+        ),
     ]
     chores = [
         Task("storage", 0.2, storage.check),

@@ -123,9 +123,16 @@ class Maintenance:
 
 
 def redeliver(
-    driver: Driver, log: CommitLog, sinks: Mapping[str, Sink], syncer: FileSyncer
+    driver: Driver,
+    log: CommitLog,
+    sinks: Mapping[str, Sink],
+    syncer: FileSyncer,
+    confirm: Callable[[], None],
 ) -> None:
-    """Brings committed results to sinks that would not take them before, in order."""
+    """Brings committed results to sinks that would not take them before, in order.
+
+    ``confirm`` raises if this driver may not deliver, or not now.
+    """
     while not driver.redeliveries.empty():
         asked = driver.redeliveries.get()
         name = driver.engine.queries.facts[asked.box].name
@@ -134,7 +141,7 @@ def redeliver(
         try:
             for file in log.undelivered():
                 if file.query == name and file.id not in held:
-                    log.confirm_lease()
+                    confirm()
                     bring(sinks[name], file)
                     syncer.add(file)
         except Exception as error:

@@ -109,6 +109,7 @@ class StreamSource:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         self._backpressure.wait(self._stopping)
+        self._store.wait()
         table, malformed = parted(frame.toArrow())
         if malformed:
             self._store.confirm()  # a driver that was replaced must not add to them

@@ -412,7 +412,7 @@ class JobRunner:
         failed: dict[str, Failure] = {}
         for file in files:
             try:
-                self._log.confirm_lease()
+                self._store.confirm()
                 bring(sinks[file.query], file)
                 self._syncer.add(file)
             except LeaseLost:

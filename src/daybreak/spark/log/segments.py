@@ -174,6 +174,10 @@ class SegmentStore:
                 if self._data.trouble() is None:
                     raise
 
+    def wait(self) -> None:
+        """Waits for a store that is out of reach."""
+        self._data.wait()
+
     def confirm(self) -> None:
         """``LogUnavailable`` while the store is out of reach, ``LeaseLost`` if it is another's."""
         self._data.confirm()
