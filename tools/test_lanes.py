@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 EXPERIMENTS = ROOT / "experiments" / "tests"
 #: On Spark too, but mostly in processes or with a broker of their own.
-APART = ("test_kill.py", "test_crash.py", "test_eventlog.py", "kafka")
+APART = ("test_kill.py", "test_crash.py", "test_eventlog.py", "log", "kafka")
 #: About half of what the fast tests take.
 FAST_HALF = (TESTS / "policies", TESTS / "links", TESTS / "model", EXPERIMENTS)
 FAST = ("-m", "not spark and not browser and not slow", "-p", "no:cacheprovider")

@@ -16,6 +16,7 @@ from benchmarks.soaking.disk import disk
 from benchmarks.soaking.fuzz import fuzz
 from benchmarks.soaking.kafka_kills import soak_kafka
 from benchmarks.soaking.kills import kills
+from benchmarks.soaking.lost_drivers import soak_drivers
 from benchmarks.soaking.present import publish, summary
 from benchmarks.soaking.steady import steady
 from rich.console import Console
@@ -35,8 +36,9 @@ def main() -> int:
         description="Kills, a full disk, a long run and nonsense; see the head of soak.py.",
         epilog="Example: python benchmarks/soak.py --only kills --kills 20 --seed 7",
     )
-    parser.add_argument("--only", choices=("kills", "kafka", "disk", "steady", "fuzz"))
+    parser.add_argument("--only", choices=("kills", "drivers", "kafka", "disk", "steady", "fuzz"))
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--drivers", type=int, default=20, help="lost with their disks")
     parser.add_argument("--kafka-kills", type=int, default=20)
     parser.add_argument("--spells", type=int, default=40, help="how often the disk is filled")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the steady run")
@@ -49,6 +51,7 @@ def main() -> int:
     given = parser.parse_args()
     parts: dict[str, Part] = {
         "kills": lambda f: kills(given.kills, given.seed, f, say),
+        "drivers": lambda f: soak_drivers(given.drivers, given.seed, f, say),
         "kafka": lambda f: soak_kafka(given.kafka_kills, given.seed, f, say),
         "disk": lambda f: disk(given.spells, given.seed, f, say),
         "steady": lambda f: steady(given.minutes, given.queries, given.rate, f, say),

@@ -34,9 +34,9 @@ def check_log(text: str, place: str) -> LogUrl:
         raise ConfigError(place, f"log has {scheme}", remedy)
     # Read the way the client reads it, so that no part of a password passes for a host.
     credentials, at, address = parts.netloc.rpartition("@")
-    if "@" in credentials or "/" in unquote(address) or "#" in text:
+    if "@" in credentials or "@" in parts.path + parts.query or "#" in text:
         finding = "log has a user or a password with a character that ends it"
-        raise ConfigError(place, finding, "write @ as %40, / as %2F, : as %3A and # as %23")
+        raise ConfigError(place, finding, "write @ as %40, / as %2F, ? as %3F and # as %23")
     user, colon, password = credentials.partition(":")
     secrets = [password, *(v for k, v in parse_qsl(parts.query) if names_secret(k))]
     for secret in secrets if colon or parts.query else ():

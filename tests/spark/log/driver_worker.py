@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 
@@ -34,6 +35,10 @@ QUERY, STREAM, BATCH = "all", "numbers", 5
 
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+def _put(content: bytes, file: BinaryIO) -> None:
+    file.write(content)
 
 
 def patient(call: Callable[[], T]) -> T:
@@ -65,7 +70,7 @@ def main(folder: Path, store: Path, out: Path, url: str, lease_s: float, limit: 
             table = pa.table({"n": pa.array(rows, pa.string())})
             segments.append(STREAM, "cp", first, {"end": first}, table, time.time_ns())
             end = str(min(first + BATCH, limit)).encode()
-            write_durably(offset, lambda file, end=end: file.write(end))
+            write_durably(offset, partial(_put, end))
             old = patient(log.cursors)[QUERY, STREAM]
             taken = Inbox.of(segments.waiting(STREAM, old)).take(3)
             while taken:
@@ -77,19 +82,19 @@ def main(folder: Path, store: Path, out: Path, url: str, lease_s: float, limit: 
                 for file in files:
                     patient(log.confirm_lease)
                     bring(sink, file)
-                    patient(lambda file=file: sync_delivered(log, {QUERY: sink}, [file]))
+                    patient(partial(sync_delivered, log, {QUERY: sink}, [file]))
                 taken = Inbox.of(segments.waiting(STREAM, new)).take(3)
             low = patient(lambda: log.low_water(STREAM))
             assert low is not None
-            patient(lambda low=low: segments.remove_below(STREAM, low))
+            patient(partial(segments.remove_below, STREAM, low))
         log.close()
         say("done")
 
 
 if __name__ == "__main__":
-    paths = [Path(argument) for argument in sys.argv[1:4]]
+    own, shared, out_folder = (Path(argument) for argument in sys.argv[1:4])
     try:
-        main(*paths, sys.argv[4], float(sys.argv[5]), int(sys.argv[6]))
+        main(own, shared, out_folder, sys.argv[4], float(sys.argv[5]), int(sys.argv[6]))
     except LeaseLost as error:
         say(f"lease lost: {error}")
         sys.exit(3)
