@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from random import SystemRandom
 
@@ -12,6 +13,10 @@ from hypothesis import settings
 # an example takes says more about the machine's load than about the code.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
+# For make test-fast; a test that sets its number of examples keeps it.
+settings.register_profile(
+    "fast", derandomize=bool(os.environ.get("CI")), deadline=None, max_examples=25
+)
 PROFILE = "ci" if os.environ.get("CI") else "here"
 settings.load_profile(PROFILE)
 
@@ -23,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before hypothesis reads it.
     if PROFILE == "here" and getattr(config.option, SEED, None) is None:
         setattr(config.option, SEED, SystemRandom().randrange(2**32))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live until the end: no collection need look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(

@@ -4,7 +4,7 @@
 
     python benchmarks/soak.py [--seed 7] [--json]        # everything, about an hour
     python benchmarks/soak.py --only kills --kills 100
-    python benchmarks/soak.py --only drivers|kafka|disk|steady|fuzz --docs docs/results
+    python benchmarks/soak.py --only drivers|kafka|tables|disk|steady|fuzz --docs docs/results
 
 kills   SIGKILL over all stages of a life, a hundred times: exactly the oracle's rows in the end.
 drivers SIGKILL twenty times, and the driver's working directory is deleted; another one continues
@@ -12,6 +12,7 @@ drivers SIGKILL twenty times, and the driver's working directory is deleted; ano
 kafka   SIGKILL twenty times while rows pass from a topic to files and a topic, with a real broker:
         files hold every row once, the topic at least once with headers that identify
         repetitions.
+tables  SIGKILL twenty times while rows pass from files to Delta and PostgreSQL: every row once.
 disk    the run directory and the sinks lie on a small tmpfs that is filled at random moments
         (needs the right to mount): exactly the oracle's rows in the end.
 steady  100 queries at a steady rate for ten minutes: live heap, handles, threads and bytes of the

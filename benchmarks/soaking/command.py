@@ -19,6 +19,7 @@ from benchmarks.soaking.kills import kills
 from benchmarks.soaking.lost_drivers import soak_drivers
 from benchmarks.soaking.present import publish, summary
 from benchmarks.soaking.steady import steady
+from benchmarks.soaking.table_kills import soak_tables
 from rich.console import Console
 
 from daybreak.report.text import table
@@ -36,10 +37,12 @@ def main() -> int:
         description="Kills, a full disk, a long run and nonsense; see the head of soak.py.",
         epilog="Example: python benchmarks/soak.py --only kills --kills 20 --seed 7",
     )
-    parser.add_argument("--only", choices=("kills", "drivers", "kafka", "disk", "steady", "fuzz"))
+    parts_of_it = ("kills", "drivers", "kafka", "tables", "disk", "steady", "fuzz")
+    parser.add_argument("--only", choices=parts_of_it)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--drivers", type=int, default=20, help="lost with their disks")
     parser.add_argument("--kafka-kills", type=int, default=20)
+    parser.add_argument("--table-kills", type=int, default=20)
     parser.add_argument("--spells", type=int, default=40, help="how often the disk is filled")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the steady run")
     parser.add_argument("--queries", type=int, default=100, help="of the steady run")
@@ -53,6 +56,7 @@ def main() -> int:
         "kills": lambda f: kills(given.kills, given.seed, f, say),
         "drivers": lambda f: soak_drivers(given.drivers, given.seed, f, say),
         "kafka": lambda f: soak_kafka(given.kafka_kills, given.seed, f, say),
+        "tables": lambda f: soak_tables(given.table_kills, given.seed, f, say),
         "disk": lambda f: disk(given.spells, given.seed, f, say),
         "steady": lambda f: steady(given.minutes, given.queries, given.rate, f, say),
         "fuzz": lambda f: fuzz(given.tries, given.seed, f, say),

@@ -285,7 +285,7 @@ def work(folder: Path) -> None:
             rows, (_, new) = store.read(taken), store.passed(taken)["s"]
             job = log.new_job()
             staged = sinks["q"].stage(job, rows)
-            files = log.commit(job, [CursorMove("q", "s", old, new)], [staged] if staged else [])
+            files = log.commit(job, [CursorMove("q", "s", old, new)], staged)
             for file in files:
                 sinks["q"].deliver(file)
         finally:

@@ -149,10 +149,19 @@ def end_a_life(folder: Path, death: Death, java_options: str) -> int:
     return -signal.SIGKILL if death.stage == "stopping" and code == 0 else code
 
 
-def await_delivery(process: subprocess.Popen[bytes], folder: Path, before: int) -> None:
+def _files(folder: Path) -> int:
+    return len(delivered(folder, "everything"))
+
+
+def await_delivery(
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    before: int,
+    files: Callable[[Path], int] = _files,
+) -> None:
     """Returns when there is a file more than before: from now on every moment is one of work."""
     deadline = time.monotonic() + PATIENCE_S
-    while len(delivered(folder, "everything")) <= before:
+    while files(folder) <= before:
         if process.poll() is not None or time.monotonic() > deadline:
             raise AssertionError(f"it delivers nothing: {(folder / 'log.txt').read_text()[-3000:]}")
         time.sleep(0.02)  # polls

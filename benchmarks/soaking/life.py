@@ -31,6 +31,14 @@ STAGES = {
 }
 #: Stages of an application with Kafka sinks; see kafka_kills.py.
 KAFKA_STAGES = {"send": ("daybreak.spark.sinks.kafka_producer", "Producer", "send")}
+#: Stages of an application with tables as sinks; see table_kills.py.
+TABLE_STAGES = {
+    "insert": ("daybreak.spark.sinks.postgres_sink", "PostgresDestination", "_insert"),
+    "write": ("daybreak.spark.sinks.postgres_sink", "PostgresDestination", "write"),
+    "append": ("daybreak.spark.sinks.delta_sink", "DeltaSink", "_append"),
+    "write part": ("daybreak.spark.sinks.delta_sink", "DeltaSink", "_write_part"),
+    "gather": ("daybreak.spark.sinks.delta_sink", "DeltaSink", "deliver"),
+}
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
 #: Stages that come seldom in a life, and how often they are sure to.
@@ -67,7 +75,7 @@ def arm(stage: str, count: int, moment: str) -> None:
 
         sys.addaudithook(audit)
         return
-    module, cls, name = (STAGES | KAFKA_STAGES)[stage]
+    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES)[stage]
     holder: Any = import_module(module)
     if cls:
         holder = getattr(holder, cls)

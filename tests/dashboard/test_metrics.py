@@ -51,6 +51,17 @@ def test_the_figures_of_the_snapshot_are_there() -> None:
     assert "daybreak_log_limit_bytes" not in ended
 
 
+def test_every_state_of_a_governed_query_is_told() -> None:
+    one, other = snapshot().queries[:2]
+    failed = one._replace(kind="governed", state="failed")
+    free = other._replace(kind="ungoverned", state="free")
+    told = replace(snapshot(), queries=(failed, free))
+    family = families(told)["daybreak_query_state"]
+    for row in told.queries:
+        assert values(family, query=row.name, state=row.state) == [1.0]
+        assert sum(values(family, query=row.name)) == 1.0
+
+
 def test_response_times_are_a_summary_and_what_is_unknown_is_left_out() -> None:
     summary = families(snapshot())["daybreak_response_seconds"]
     assert summary.type == "summary"
@@ -92,7 +103,9 @@ def test_the_number_of_series_is_known() -> None:
 def test_the_example_alerts_name_what_is_exposed() -> None:
     """Every metric of the file, with the labels it asks for, is in the exposition."""
     text = ALERTS.read_text()
-    exposed = [s for f in families(snapshot()).values() for s in f.samples]
+    own, governed = snapshot(), snapshot().queries[0]._replace(kind="governed")
+    shown = (own, replace(own, queries=(governed,)))
+    exposed = [s for one in shown for f in families(one).values() for s in f.samples]
     asked = set(re.findall(r"\b(daybreak_\w+)(?:\{([^}]*)\})?", text))
     assert len(asked) >= 12
     for name, matchers in asked:

@@ -107,6 +107,14 @@ def test_a_slow_job_on_few_tuples_does_not_make_tuples_dear() -> None:
     assert model.cost().per_tuple_ns < 100e3, "as the job on 23 999 has shown"
 
 
+def test_short_jobs_do_not_make_the_tuples_of_long_ones_cheap() -> None:
+    """As measured: windows of a join, the first of which held few rows."""
+    model = CostModel(PRIORS["prepared"])
+    for tuples, cost_ns in [(24_000, 5e6), (24_000, 5e6), (470_000, 261e6), (480_000, 300e6)]:
+        model.learn(1, tuples, round(cost_ns))
+    assert model.expected_ns(480_000) > 0.5 * 280e6
+
+
 @pytest.mark.parametrize("slow", [1, 2, 4])
 def test_jobs_that_are_compiled_do_not_poison_what_follows(slow: int) -> None:
     truth = (9e6, 1e3, 0.4e6, 50.0)

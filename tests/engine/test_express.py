@@ -73,8 +73,8 @@ def test_the_highest_class_is_one_that_has_queries() -> None:
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_the_highest_class_answers_sooner_and_all_is_answered(policy: str) -> None:
     """One worker with more than it can do at once: with an express worker beside it, less waits."""
-    without = model(workers=1, rate_per_s=25.0).run(make_policy_with(policy))
-    beside = model(workers=1, express=1, rate_per_s=25.0).run(make_policy_with(policy))
+    without = model(workers=1, rate_per_s=25.0, span_s=2.0).run(make_policy_with(policy))
+    beside = model(workers=1, express=1, rate_per_s=25.0, span_s=2.0).run(make_policy_with(policy))
     for cls in ("high", "low"):
         assert beside.by_class()[cls].count == without.by_class()[cls].count
     assert beside.by_class()["high"].mean_s < without.by_class()["high"].mean_s
@@ -90,7 +90,7 @@ def test_it_is_the_policys_worker_that_the_other_classes_share() -> None:
 
 @pytest.mark.parametrize("policy", ON_SPARK)
 def test_a_replay_has_the_express_workers_of_its_record(tmp_path: Path, policy: str) -> None:
-    record(model(workers=1, express=1, span_s=2.0), make_policy_with(policy), tmp_path / "1")
+    record(model(workers=1, express=1, span_s=1.0), make_policy_with(policy), tmp_path / "1")
     record(Replay.load(tmp_path / "1"), make_policy_with(policy), tmp_path / "2")
     assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
 

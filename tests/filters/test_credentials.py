@@ -14,6 +14,7 @@ from threading import Thread
 import pytest
 from benchmarks.servers import free_port
 from tests.filters.conftest import Servers
+from tests.freshness.keep.servers import POLL_S
 
 from daybreak.filters import CallFailure, FilterFailed, Router, Service, callable_service
 from daybreak.filters.probing import measure_replica
@@ -112,7 +113,7 @@ def answering() -> Iterator[tuple[str, list[str]]]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(POLL_S,), daemon=True)
     thread.start()
     yield f"127.0.0.1:{server.server_address[1]}", asked
     server.shutdown()

@@ -23,7 +23,7 @@ from daybreak.simulation.query_laws import (
 )
 
 VARIANTS: dict[str, Callable[[], BasePolicy]] = {
-    **{name: partial(make_policy_with, name) for name in all_policies()},
+    **all_policies(),
     "round-robin by query": lambda: make_policy_with("round-robin", level="query", train=3),
     "fcfs by query": lambda: make_policy_with("fcfs", level="query"),
     "fixed-priority, lists of 2": lambda: make_policy_with("fixed-priority", schedule_size=2),
@@ -112,7 +112,7 @@ class Starving(First):
 
 class Lazy(First):
     def decide(self, now_ns: int, worker: int) -> Plan | None:
-        return super().decide(now_ns, worker) if now_ns < 10**9 else None
+        return super().decide(now_ns, worker) if now_ns < 5 * 10**8 else None
 
 
 class InTurn(BasePolicy):

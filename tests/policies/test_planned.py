@@ -10,8 +10,11 @@ import pytest
 from daybreak.engine.state import JobState
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
-from daybreak.policies.parts.cell_planner import WARM_JOBS, CellPlanner
-from daybreak.policies.planned import Planned, PlannedParams, _Out
+from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
+from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
+from daybreak.policies.parts.period_choice import plan_periods
+from daybreak.policies.parts.period_tables import Flow
+from daybreak.policies.planned import Planned, PlannedParams, _Candidate
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak_experiments.planned.machine import Case, Measured, exact, run
 from daybreak_experiments.planned.workloads import Declared, Workload, cost, mixed, wildfire
@@ -254,9 +257,78 @@ def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
 
 
 def test_a_job_that_is_overdue_is_not_expected_to_end_at_once() -> None:
-    out = _Out(Cell((0,), JobCost(9e6, 1e3)), begun_ns=0, expected_ns=100, box=0, before=0)
+    out = JobUnderWay(Cell((0,), JobCost(9e6, 1e3)), 0, expected_ns=100, box=0, before=0)
     assert out.end_ns(40) == 100
     assert out.end_ns(400) == 600
+    assert out.end_ns(40, overrun=2.5) == 250, "as jobs turn out"
+
+
+def test_how_far_jobs_overrun_is_learned_fast_and_forgotten_slowly() -> None:
+    overrun = Overrun()
+    overrun.ended(0.4)
+    assert overrun.factor == 1.0
+    for _ in range(8):
+        overrun.ended(2.0)
+    assert overrun.factor > 1.9
+    for _ in range(10):
+        overrun.ended(0.9)
+    assert 1.6 < overrun.factor < 1.9
+    for _ in range(20):
+        overrun.ended(1000.0)
+    assert overrun.factor <= Overrun.MOST
+
+
+def test_no_train_is_much_longer_than_what_jobs_have_shown() -> None:
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(9e6, 1.0))
+    assert planner.known(cell) == FIRST
+    planner.took(cell, 5_000, 0, 20e6)
+    planner.took(cell, 100, 0, 20e6)
+    assert planner.known(cell) == GROWTH * 5_000
+
+
+SOON, LATER = QoSGraph.deadline(0.5, 1.5), QoSGraph.deadline(10.0, 30.0)
+
+
+def flow(weight: float, graph: QoSGraph, backlog_s: float = 0.0) -> Flow:
+    """Takes 0.4 of a worker; a backlog costs little if it is spread over a long time."""
+    worth = ((graph, weight),)
+    return Flow(1_000.0, 0.005, 0.0004, worth, backlog_s=backlog_s, backlog_load=backlog_s / 30)
+
+
+def test_who_is_worth_least_makes_way_until_a_backlog_is_worked_off() -> None:
+    """A cell that is behind answers everything late until it has caught up."""
+    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
+    least = flow(1.0, LATER)
+    clear = [flow(60.0, SOON), flow(30.0, SOON), least]
+    wanted = plan_periods(clear, 2, 0.93)
+    assert wanted.served.all()
+    found, debt = planner._catching_up(clear, wanted)
+    assert found is wanted
+    assert debt == 0.0
+    behind = [flow(60.0, SOON, 0.8), flow(30.0, SOON, 0.8), least]
+    wanted = plan_periods(behind, 2, 0.93)
+    assert wanted.served.all(), "it pays to catch up"
+    found, debt = planner._catching_up(behind, wanted)
+    assert found.served.tolist() == [True, True, False]
+    assert debt == pytest.approx(0.8), "in two seconds"
+
+
+def test_a_cell_that_has_waited_for_long_does_not_go_before_a_worthier_one_that_is_late() -> None:
+    policy = Planned()
+    run(Case(mixed(), 0.5, shown=exact, **SHORT), policy)
+    order = sorted(range(len(policy._plan.cells)), key=policy._plan.density.__getitem__)
+    policy._out.clear()
+    now_ns = 10**12
+    waits = _Candidate(0, 0, order[0], 0, 0)
+    worthy = _Candidate(now_ns + 1, 0, order[-1], 0, 0)
+    assert policy._may_force(waits, [waits, worthy], now_ns)
+    late = worthy._replace(latest_ns=now_ns - 1)
+    assert not policy._may_force(waits, [waits, late], now_ns)
+    # One worker of two stays for those that are worthier.
+    out = JobUnderWay(policy._plan.cells[0], 0, 100, box=0, before=0, forced=True)
+    policy._out[1] = out
+    assert not policy._may_force(waits, [waits, worthy], now_ns)
 
 
 class Sized(Planned):

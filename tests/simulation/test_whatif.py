@@ -33,7 +33,7 @@ def test_a_record_replayed_under_its_own_policy_is_the_same_run(
 
     Rows are placed within a job by their number alone, so staleness may differ once; not again.
     """
-    first = record(model(span_s=2.0), make_policy_with(policy), tmp_path / "1")
+    first = record(model(span_s=1.0), make_policy_with(policy), tmp_path / "1")
     second = record(Replay.load(tmp_path / "1"), make_policy_with(policy), tmp_path / "2")
     assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
     assert max(pq.read_table(tmp_path / "1/jobs.parquet")["together"].to_pylist()) > 1

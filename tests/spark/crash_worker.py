@@ -98,7 +98,7 @@ class Engine:
         staged = self.sinks[query].stage(job, keep(query, train))
         self.step("commit")
         move = CursorMove(query, "numbers", old, new)
-        files = self.log.commit(job, [move], [staged] if staged else [])
+        files = self.log.commit(job, [move], staged)
         for file in files:
             self.step("deliver")
             self.sinks[query].deliver(file)

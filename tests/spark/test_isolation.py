@@ -54,32 +54,32 @@ def stands(run: Run, query: str) -> dict[str, Any]:
 def test_a_poisoned_record_is_narrowed_down_and_can_be_stepped_over(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A UDF that throws on one record out of a hundred."""
+    """A UDF that throws on one record out of sixteen."""
 
     def fragile(n: int) -> int:
-        if n == 61:
+        if n == 9:
             raise ValueError("poison")
         return n
 
     spark.udf.register("fragile", fragile, IntegerType())
-    app = declare(spark)
+    app = declare(spark, rows=16)
     app.query("poisoned", sql="SELECT fragile(CAST(reading AS INT)) AS reading FROM readings")
-    limits = Limits(retries=8, retry_s=0.001)
+    limits = Limits(retries=5, retry_s=0.001)
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         run.drain()
-        assert readings(run, "well") == list(range(100))
+        assert readings(run, "well") == list(range(16))
         parked = stands(run, "poisoned")
         assert parked["state"] == "parked"
-        assert parked["failures"] == 9
+        assert parked["failures"] == 6
         assert "poison" in parked["error"] or "PythonException" in parked["error"]
-        assert readings(run, "poisoned") == list(range(61)), "all before the bad record"
+        assert readings(run, "poisoned") == list(range(9)), "all before the bad record"
         call(run.folder, "resume", {"query": "poisoned"})
         run.drain()
         assert stands(run, "poisoned")["state"] == "parked", "it fails again"
         told = call(run.folder, "resume", {"query": "poisoned", "skip": True})
         assert told["skipped"] == 1
         run.drain()
-        assert readings(run, "poisoned") == [n for n in range(100) if n != 61]
+        assert readings(run, "poisoned") == [n for n in range(16) if n != 9]
         assert stands(run, "poisoned")["losses"] == {"skipped": 1}
     assert run.report().manifest["lost"] == {"poisoned": {"skipped": 1}}
     assert not run.failures

@@ -58,8 +58,7 @@ def test_spark_reads_what_a_sink_has_delivered_and_nothing_that_is_staged(
 
         job = log.new_job()
         staged = sink.stage(job, result)
-        assert staged is not None
-        [file] = log.commit(job, [CursorMove("hot", "r", Cursor(0, 0), end)], [staged])
+        [file] = log.commit(job, [CursorMove("hot", "r", Cursor(0, 0), end)], staged)
         sink.deliver(file)
         sink.stage(log.new_job(), result)
         log.close()

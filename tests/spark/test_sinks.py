@@ -64,9 +64,8 @@ def make(tmp_path: Path, format: str, query: str = "fire", **options: str) -> Si
 
 def commit(log: CommitLog, sink: Sink, table: pa.Table = TABLE) -> CommittedFile:
     job = log.new_job()
-    staged = sink.stage(job, table)
-    assert staged is not None
-    return log.commit(job, [], [staged])[0]
+    [file] = log.commit(job, [], sink.stage(job, table))
+    return file
 
 
 def visible(tmp_path: Path) -> list[Path]:
@@ -95,15 +94,14 @@ def test_a_file_appears_only_by_delivery_and_only_once(
 @pytest.mark.parametrize("format", ["parquet", "json", "csv", "console", "memory", "python"])
 def test_no_rows_no_file(tmp_path: Path, format: str) -> None:  # noqa: A002
     sink = make(tmp_path, format)
-    assert sink.stage("j", TABLE.slice(0, 0)) is None
+    assert not sink.stage("j", TABLE.slice(0, 0))
     assert list(sink.staged()) == []
 
 
 def test_a_job_id_used_twice_is_noticed_not_overwritten(tmp_path: Path) -> None:
     sink = make(tmp_path, "parquet")
     for number, table in enumerate((TABLE, TABLE.slice(1))):
-        staged = sink.stage("j", table)
-        assert staged is not None
+        [staged] = sink.stage("j", table)
         file = CommittedFile(number, "j", "fire", staged.path, staged.rows)
         if number == 0:
             assert sink.deliver(file)
@@ -207,7 +205,7 @@ def test_recovery_delivers_what_is_listed_and_deletes_what_is_not(
     listed = [commit(log, sink) for sink in sinks.values()]
     moved = commit(log, sinks["fire"])
     sinks["fire"].deliver(moved)  # and died before saying so
-    unlisted = [sink.stage(log.new_job(), TABLE) for sink in sinks.values()]
+    unlisted = [file for s in sinks.values() for file in s.stage(log.new_job(), TABLE)]
     foreign = tmp_path / "out" / "fire" / "_staging" / "0123abcd-0001-00000001-fire.parquet"
     foreign.write_bytes(b"another run directory's")
     del sinks["gone"]
@@ -554,8 +552,7 @@ def test_the_longest_name_can_be_delivered(tmp_path: Path, format: str) -> None:
     name = "n" * 200
     sink = make_sink(name, SinkSpec(format=format, path=path), tmp_path, tmp_path / "staging")
     large = pa.table({"n": pa.array(range(200_000)).cast(pa.string())})  # synced as a .partial
-    staged = sink.stage("01234567-9999-99999999", large)
-    assert staged is not None
+    [staged] = sink.stage("01234567-9999-99999999", large)
     assert sink.deliver(CommittedFile(1, "j", name, staged.path, staged.rows, staged.content))
 
 
@@ -677,6 +674,5 @@ def test_a_map_with_structs_or_arrays_for_keys_reaches_every_text_sink(tmp_path:
 
 
 def deliver(sink: ConsoleSink, table: pa.Table) -> None:
-    staged = sink.stage("job", table)
-    assert staged is not None
+    [staged] = sink.stage("job", table)
     sink.deliver(CommittedFile(1, "job", staged.query, staged.path, staged.rows, staged.content))

@@ -53,8 +53,9 @@ def run_script(
         need_web(dashboard_address)
     need_pyspark("daybreak run-script")
     from daybreak.spark.governed.class_book import ClassBook
-    from daybreak.spark.governed.governor import Governor, chosen_policy
+    from daybreak.spark.governed.governor import Governor
     from daybreak.spark.governed.governor_commands import handle
+    from daybreak.spark.governed.governor_options import chosen_policy
     from daybreak.spark.governed.script import governing, run_program
 
     chosen_policy(policy)  # refused before Spark starts

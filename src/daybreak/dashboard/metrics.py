@@ -2,7 +2,8 @@
 
 Names follow its conventions: base units, ``_total`` for what only grows, ``_ratio`` for shares.
 Labels are the class, the query or the stream and little else, so the number of series is known:
-about a dozen a class, fifteen a query, six a stream. Partitions of Kafka topics have three each.
+about a dozen a class, fifteen a query (two more if governed), six a stream.
+Partitions of Kafka topics have three each.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from daybreak.version import __version__
 #: What a response with the exposition is to be labelled.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("running", "paused", "retrying", "parked", "ended")
+#: Of StreamingQueries that Daybreak has not written: governed ones and those that run free.
+FOREIGN_STATES = (*STATES, "failed", "free")
+FOREIGN_KINDS = ("governed", "ungoverned")
 
 
 def exposition(snapshot: Snapshot) -> bytes:
@@ -100,7 +104,7 @@ def _queries(rows: tuple[QueryRow, ...]) -> Iterator[Metric]:
         "daybreak_query_state", "1 for the state it is in.", labels=["query", "class", "state"]
     )
     for q in rows:
-        for name in STATES:
+        for name in FOREIGN_STATES if q.kind in FOREIGN_KINDS else STATES:
             state.add_metric([q.name, q.cls, name], float(q.state == name))
     yield state
     of = [((q.name, q.cls), q) for q in rows]

@@ -179,14 +179,15 @@ class CostModel:
         self._covariance = inverse * (noise2 * widths[:, None] * widths)
 
     def _most(self) -> Floats:
-        """No job takes longer to start than the shortest took in all, nor a tuple of any job.
+        """No job takes longer to start than the shortest took in all, nor a tuple of a long one.
 
-        It keeps a slow job on few tuples from being explained by what each of them takes.
+        It keeps a slow job on few tuples from being explained by what each of them takes. Short
+        jobs are no measure of that: the first window that closes may hold next to nothing.
         """
         known = self._age > 0
-        seen, cost = self._seen[known], self._cost[known]
-        each = float((cost / np.maximum(seen[:, 1], 1.0)).min())
-        return LIKELY * np.array([float(cost.min()), each, np.inf, np.inf])
+        tuples, cost = np.maximum(self._seen[known, 1], 1.0), self._cost[known]
+        each = (cost / tuples)[tuples >= tuples.max() / 2]
+        return LIKELY * np.array([float(cost.min()), float(each.min()), np.inf, np.inf])
 
     def _given(self, weight: Floats) -> Floats:
         """The prior's widths, wider where jobs take longer than it can explain."""

@@ -50,6 +50,9 @@ class Ran(NamedTuple):
     stale_since_ns: tuple[int | None, ...]
     #: None where there was nothing to compute, or it does not matter (in a replay).
     way: Way | None = None
+    #: False where there was nothing to compute, such as windows without a row: what that took says
+    #: nothing of jobs.
+    computed: bool = True
 
 
 class Done(NamedTuple):

@@ -222,13 +222,16 @@ class Orders:
         cost_ns = ran.work_ns + ran.commit_ns
         # Where the group failed, what was compiled in the end is the one that was asked, alone.
         cell = group.cell if len(done.boxes) == len(group.boxes) else done.boxes
-        shares = self._core.compositor.learn(list(done.boxes), list(cell), tuples, cost_ns)
+        if ran.computed:
+            shares = self._core.compositor.learn(list(done.boxes), list(cell), tuples, cost_ns)
+        else:
+            shares = [cost_ns, *[0] * (len(done.boxes) - 1)]
         for box, rows, share in zip(done.boxes, ran.rows, shares, strict=True):
             state.calls[box] += 1
             state.tuples_in[box] += tuples
             state.tuples_out[box] += rows
             state.work_ns[box] += share
-            if tuples:  # a batch without data has nothing to divide its cost by
+            if tuples and ran.computed:  # else there is nothing to divide its cost by
                 state.refine(box, tuples, rows, share)
         return tuple(shares)
 

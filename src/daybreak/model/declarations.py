@@ -118,9 +118,17 @@ def _sink(table: Table) -> SinkSpec | None:
         format=sink.need("format", str, 'give a format, such as "parquet"'),
         path=sink.get("path", str),
         options=options,
+        partition_by=_texts(sink, "partition_by"),
     )
     sink.done()
     return spec
+
+
+def _texts(table: Table, key: str) -> tuple[str, ...]:
+    given = table.get(key, list) or []
+    if not all(isinstance(item, str) and item for item in given):
+        raise table.error(f"{key} {given!r}", f'give names: {key} = ["day"]', key)
+    return tuple(given)
 
 
 def _options(table: Table) -> dict[str, str]:
@@ -193,7 +201,12 @@ def query_as_json(spec: QuerySpec) -> dict[str, Any]:
             else {"subscribers": spec.subscribers}
         ),
         "qos": None if spec.qos is None else [list(point) for point in spec.qos.points],
-        "sink": {"format": sink.format, "path": sink.path, "options": dict(sink.options)},
+        "sink": {
+            "format": sink.format,
+            "path": sink.path,
+            "options": dict(sink.options),
+            **({"partition_by": list(sink.partition_by)} if sink.partition_by else {}),
+        },
         "on_full": spec.on_full,
     }
 

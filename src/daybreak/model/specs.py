@@ -40,12 +40,14 @@ class SinkSpec:
     format: str
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Columns whose values divide the rows into folders.
+    partition_by: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
         """In a table: the place, or the kind of sink where that is all there is to tell."""
-        topic = self.options.get("topic")
-        return self.path or (f"{self.format} {topic}" if topic else self.format)
+        within = self.options.get("topic") or self.options.get("table")
+        return self.path or (f"{self.format} {within}" if within else self.format)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.base import BasePolicy, Cell, Change, Decision, Plan, Step, View, Wait, Work
+from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.parts.cell_planner import CellPlanner
+from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
@@ -34,6 +35,8 @@ EARLY = 0.5
 UNSURE = 0.2
 #: So many jobs of a cell differ in length for that reason.
 VARIED = 40
+#: Jobs that take so much of the longest that is planned show how far long ones overrun.
+LONG = 0.25
 #: A job should end within this share of the deadline.
 SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
@@ -62,23 +65,6 @@ class PlannedParams(TrainParams):
             raise ConfigError("policy", f"replan_s {self.replan_s}", "give seconds above 0")
 
 
-@dataclass(slots=True)
-class _Out:
-    """A job under way."""
-
-    cell: Cell
-    begun_ns: int
-    expected_ns: int
-    #: The first box of the query that was asked, and how many tuples it had taken before.
-    box: int
-    before: int
-    riders: int = 0
-
-    def end_ns(self, now_ns: int) -> int:
-        """When it is expected to end; one that is overdue takes half as long again."""
-        return max(self.begun_ns + self.expected_ns, now_ns + (now_ns - self.begun_ns) // 2)
-
-
 class _Candidate(NamedTuple):
     """A cell that holds tuples and is free."""
 
@@ -105,7 +91,8 @@ class Planned(BasePolicy):
         super().attach(view, work, seed)
         self.units = ReadyQueries(view)
         self.planner = CellPlanner(view, self.params.target)
-        self._out: dict[int, _Out] = {}
+        self._overrun = Overrun()
+        self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
         self._replan_ns = 0
         self._planned_ns = 0
@@ -113,7 +100,7 @@ class Planned(BasePolicy):
         self._trial_ns = 0
         #: By the first query of a cell: when its last job began.
         self._begun: dict[int, int] = {}
-        self._newest: _Out | None = None
+        self._newest: JobUnderWay | None = None
         #: The cell of each query to which anything ever came.
         self._cell_of: dict[int, int] = {}
         #: Cells that are left out until the next plan, because others are late.
@@ -134,6 +121,8 @@ class Planned(BasePolicy):
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
             self.planner.took(out.cell, taken, out.riders, took_ns)
+            if took_ns > LONG * self._longest_s * NS_PER_S:
+                self._overrun.ended(took_ns / max(out.expected_ns, 1))
             self._stale |= not expected_ns / FAR_OFF < took_ns < expected_ns * FAR_OFF
 
     def on_withdrawn(self, box: int, now_ns: int) -> None:
@@ -180,12 +169,22 @@ class Planned(BasePolicy):
         for c in sorted(c for c in served if c.due_ns <= now_ns):
             room_ns = self._room_ns(c, guarded, now_ns, worker)
             least_ns = self._least_job_ns(c.cell)
-            if now_ns > self._lost_ns(c):
-                room_ns = max(room_ns, least_ns)  # it has made way for long enough
-            if least_ns <= room_ns:
-                return self._serve(c, room_ns, now_ns, worker)
+            forced = least_ns > room_ns
+            if not forced or self._may_force(c, guarded, now_ns):
+                plan = self._serve(c, max(room_ns, least_ns), now_ns, worker)
+                self._out[worker].forced = forced
+                return plan
             guarded.remove(c)  # nobody makes way for what cannot begin now
         return None
+
+    def _may_force(self, c: _Candidate, guarded: list[_Candidate], now_ns: int) -> bool:
+        """Whether a cell has made way for long enough, and a worker is left for worthier ones."""
+        if now_ns <= self._lost_ns(c):
+            return False
+        density = self._plan.density
+        late = any(o.latest_ns < now_ns and density[o.cell] > density[c.cell] for o in guarded)
+        forced = sum(out.forced for out in self._out.values())
+        return not late and forced < max(1, self.view.workers - 1)
 
     def _early(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
         """A cell that has gathered for some of its period, if a worker has nothing else to do."""
@@ -210,7 +209,8 @@ class Planned(BasePolicy):
         mine = density[c.cell] if planned else -1.0
         worthier = [o.latest_ns for o in served if density[o.cell] > mine]
         latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
-        others = [o.end_ns(now_ns) for w, o in self._out.items() if w != worker]
+        overrun = self._overrun.factor
+        others = [o.end_ns(now_ns, overrun) for w, o in self._out.items() if w != worker]
         idle = self.view.workers - 1 - len(others)
         if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
             return 2**62
@@ -324,7 +324,7 @@ class Planned(BasePolicy):
         cell = self._plan.cells[c.cell]
         each_s = max(flow.per_tuple_s, 1e-12) * self.planner.caution(cell)
         most = max(1, least, int((longest_s - flow.fixed_s) / each_s))
-        most = min(most, self.params.train or most)
+        most = min(most, self.params.train or most, self.planner.known(cell))
         tuples = min(most, max(self.view.pending[b] for b in boxes))
         if flow.slide_s:
             # Windows are taken as a whole, the one that the limit cuts included.
@@ -332,7 +332,7 @@ class Planned(BasePolicy):
             whole = max(1, most // window)
             tuples, most = max(min(tuples, whole * window), window), whole * window - window // 2
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
-        out = _Out(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
         self._newest = self._out[worker] = out
         self._begun[cell.queries[0]] = now_ns
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)

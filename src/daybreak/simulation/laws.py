@@ -73,7 +73,7 @@ def busy_network(seed: int = 7, queries: int = 8, order: int = 0) -> Network:
 LATE_NS = 1_790_000_000_123_456_789
 
 
-def _run(make: Make, network: Network, workers: int = 1, duration_s: float = 2.0) -> RunReport:
+def _run(make: Make, network: Network, workers: int = 1, duration_s: float = 1.0) -> RunReport:
     schedule = draw_schedule(network, duration_s, seed=3)
     return simulate(
         network, make(), schedule, overheads=OVERHEADS["light"], workers=workers, seed=11
@@ -128,7 +128,7 @@ def leaves_the_view_alone(make: Make) -> None:
 def bears_any_clock(make: Make) -> None:
     """It does not matter when the clock began: on Spark, instants count from 1970."""
     network = busy_network()
-    schedule = draw_schedule(network, 2.0, seed=3)
+    schedule = draw_schedule(network, 1.0, seed=3)
     late = replace(schedule, at_ns=schedule.at_ns + LATE_NS)
     means = []
     for arrivals in (schedule, late):
@@ -169,7 +169,7 @@ def starves_nothing_if_it_says_so(make: Make) -> None:
         return
     network = busy_network()
     scale = load_scale(network, load=1.5, workers=1)
-    schedule = draw_schedule(network, 3.0, seed=3, scale=scale)
+    schedule = draw_schedule(network, 2.0, seed=3, scale=scale)
     report = simulate(network, _ShortTrains(make()), schedule, seed=2)
     last_arrival = int(schedule.at_ns[-1])
     for q, name in enumerate(report.queries):

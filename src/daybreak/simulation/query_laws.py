@@ -215,8 +215,10 @@ class Workload(NamedTuple):
         return jobs
 
 
-def workload(seed: int, queries: int = 6, others: int = 4, *, costs: bool = True) -> Workload:
-    """Three classes, some with deadlines, for a second at about what two workers manage.
+def workload(
+    seed: int, queries: int = 6, others: int = 4, *, costs: bool = True, span_ms: int = 1000
+) -> Workload:
+    """Three classes, some with deadlines, at about what two workers manage.
 
     Without ``costs``, none is declared, as on Spark.
     """
@@ -243,7 +245,7 @@ def workload(seed: int, queries: int = 6, others: int = 4, *, costs: bool = True
     arrivals = []
     for _, query in pairs:
         at_ns = 0
-        while (at_ns := at_ns + round(random.expovariate(1 / (30 * MS)))) < 1000 * MS:
+        while (at_ns := at_ns + round(random.expovariate(1 / (30 * MS)))) < span_ms * MS:
             arrivals.append((at_ns, query.name, random.randint(1, 20)))
     return Workload(network, pairs[queries:], sorted(arrivals))
 
@@ -265,7 +267,7 @@ def treats_newcomers_as_declared(make: Make) -> None:
     if not make().keeps_learning():
         return
     for workers, rides in SYSTEMS:
-        network, others, arrivals = workload(workers)
+        network, others, arrivals = workload(workers, span_ms=500)
         box, query = others[0][0], replace(others[0][1], qos=QoSGraph.deadline(0.01 * workers))
         declared = Jobs(make(), network.with_query(box, query), workers=workers, rides=rides)
         added = Jobs(make(), network, workers=workers, rides=rides)
@@ -321,12 +323,12 @@ def keeps_what_it_learned(make: Make) -> None:
     if not make().keeps_learning() or make().counts_idle_queries:
         return
     for workers, rides in SYSTEMS:
-        load = workload(40 + workers)
+        load = workload(40 + workers, span_ms=500)
         idle = Query(name="idle", output="idle", cls="b", qos=load.network.queries[0].qos)
         without, visited = (
             Jobs(make(), load.network, workers=workers, rides=rides) for _ in range(2)
         )
-        for at_ns in range(100 * MS, 1000 * MS, 30 * MS):
+        for at_ns in range(100 * MS, 500 * MS, 30 * MS):
             visited.at(at_ns, partial(visited.add, Box(name="idle", inputs=("s",)), idle))
             visited.at(at_ns + 20 * MS, partial(visited.remove, "idle"))
             for asked_ns in (at_ns, at_ns + 20 * MS):  # what is decided may depend on when

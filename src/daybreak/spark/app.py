@@ -317,7 +317,7 @@ class App:
         for name, declared in self._queries.items():
             with found.gathering(), views.forgiving():
                 checked[name] = self._checked(checker, views, declared)
-            self._check_declared(declared, found)
+            self._check_declared(declared, checked.get(name), found)
         if not self._queries:
             found.add(ConfigError(self.name, "declares no query", "add one"))
         found.raise_any()
@@ -422,7 +422,9 @@ class App:
                 refuse_long_name(box_name(view.name), view.place)
         return schemas, times
 
-    def _check_declared(self, declared: _Declared, found: Findings) -> None:
+    def _check_declared(
+        self, declared: _Declared, checked: CheckedQuery | None, found: Findings
+    ) -> None:
         """What a query declares beside its SQL: its class and its sink."""
         spec = declared.spec
         known = list(self._classes) or [DEFAULT_CLASS]
@@ -433,6 +435,7 @@ class App:
             make_sink(
                 spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
                 place=spec.place, callback=declared.callback,
+                schema=None if checked is None else checked.arrow_schema(),
             )  # fmt: skip
 
     def _schema(self, spec: StreamSpec) -> StructType:

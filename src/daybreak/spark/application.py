@@ -80,7 +80,7 @@ class CheckedApplication:
             name: make_sink(
                 name, spec.sink or MEMORY, self.folder, staging,
                 place=spec.place, callback=self.callbacks.get(name), limit_s=limit_s,
-                columns=self.checked[name].schema.names,
+                schema=self.checked[name].arrow_schema(),
             )
             for name, spec in self.specs.items()
             if not (spec.sink and spec.sink.format == VIEW)

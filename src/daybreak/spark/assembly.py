@@ -61,7 +61,8 @@ from daybreak.spark.record import Figures, Manifest, RunRecord
 from daybreak.spark.reporter import Reporter
 from daybreak.spark.retention import Retention
 from daybreak.spark.session import jvm_pid
-from daybreak.spark.sinks.delivery import Recovery, recover
+from daybreak.spark.sinks.delivery import Recovery, publish, recover
+from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.version import __version__
 
@@ -225,6 +226,7 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         maintenance = Maintenance(retention, clocks, backpressure, record)
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
+        threads.callback(close_sinks, catalog.sinks)
         runners = RunnerFactory(application, storage, syncer, plans)
         driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, emit)
         threads.callback(driver.join)
@@ -349,7 +351,8 @@ def _start_tasks(
         Task("write_record", 1.0, record.write),
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    return PeriodicTasks(deliveries, emit), PeriodicTasks(chores, emit)
+    publishing = [Task("publish", 0.2, lambda: publish(catalog.sinks))]
+    return tuple(PeriodicTasks(tasks, emit) for tasks in (deliveries, publishing, chores))
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:

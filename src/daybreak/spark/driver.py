@@ -186,6 +186,7 @@ class Driver:
     def stop(self) -> None:
         """Starts no further jobs; returns when those under way and the loop have ended."""
         self._stopping.set()
+        self._events.put(Woke(time.monotonic_ns()))  # the loop need not wait for its next tick
         if self._thread is not None:
             self._thread.join()
 

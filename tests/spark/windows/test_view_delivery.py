@@ -33,9 +33,7 @@ def test_a_staged_file_that_a_power_cut_brought_back_is_not_delivered_again(
         for n in range(3):
             (table,) = stamped([Query(sink)], [pa.table({"n": [n]})], [Waiting(1, "s", 1, 0)])
             job = log.new_job()
-            staged = sink.stage(job, table)
-            assert staged is not None
-            files += log.commit(job, [], [staged])
+            files += log.commit(job, [], sink.stage(job, table))
         contents = [file.path.read_bytes() for file in files]
         for file in files:
             assert sink.deliver(file)

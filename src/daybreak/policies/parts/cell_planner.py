@@ -30,10 +30,15 @@ SHORT_S, LONG_S = 2.0, 10.0
 LONGEST_S = 60.0
 #: What is rarer than one tuple in so long is planned as if it were not.
 RAREST_S = 60.0
-#: A backlog is to be worked off within so many deadlines, at the least important cells' expense ...
-CATCH_UP = 2.0
-#: ... and until it is, answers are late: a cell that takes this long is worth half.
+#: A backlog is to be worked off within so many deadlines, a second at least, at the least
+#: important cells' expense, who keep at least this share of the workers' time ...
+CATCH_UP, KEPT = 4.0, 0.3
+#: ... and is worth it to a cell that then keeps up for so long. Until it is worked off, answers are
+#: late: a cell that takes this long is worth half.
 PATIENCE_S = 30.0
+#: The first job of a cell takes up to so many tuples, and no later one so many times more than the
+#: longest until then: costs are known where jobs have been, and not far beyond.
+FIRST, GROWTH = 5_000, 4
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET, REMEMBERED = 0.2, 16
 #: That so many jobs of a cell take longer says nothing: Spark compiles them, once for each worker.
@@ -68,7 +73,7 @@ class CellPlan:
     periods: Periods
     #: What one second of a worker yields there.
     density: list[float]
-    #: Cells that would be served if they had no backlog to work off first.
+    #: Cells that make way until others have worked off their backlog.
     returning: frozenset[int]
 
     @property
@@ -103,6 +108,8 @@ class CellPlanner:
         self._took: dict[int, deque[tuple[int, int, float]]] = {}
         self._jobs: dict[int, int] = {}
         self._last: dict[int, _Ended] = {}
+        #: The most tuples of a job so far.
+        self._longest: dict[int, int] = {}
         #: Above 1 while jobs that are due are late: then all costs count for so much more.
         self.strain = 1.0
         #: Plans that replaced another's periods.
@@ -122,6 +129,7 @@ class CellPlanner:
         """A job of this cell ended, on so many tuples and with so many riders."""
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         self._jobs[key] = self._jobs.get(key, 0) + 1
+        self._longest[key] = max(self._longest.get(key, 0), tuples)
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
         if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
             return
@@ -141,6 +149,10 @@ class CellPlanner:
             return 1.0
         last = self._last.get(cell.queries[0])
         return 1.0 if last is None else min(max(last.off, 1.0), MOST_OFF)
+
+    def known(self, cell: Cell) -> int:
+        """The most tuples of a job whose cost can be foreseen."""
+        return max(FIRST, GROWTH * self._longest.get(cell.queries[0], 0))
 
     def trial(self, cell: Cell, within_ns: float) -> int:
         """The tuples of a job that shows what longer trains cost: twice as many as last time.
@@ -168,18 +180,44 @@ class CellPlanner:
         cells = self._active()
         flows = self._flows(cells)
         old = self._aligned(cells) if self.plan is not None and cells else None
-        found = self._best(flows, old) if cells else NOTHING
+        found, debt = NOTHING, 0.0
+        returning: frozenset[int] = frozenset()
+        if cells:
+            wanted = self._best(flows, old)
+            found, debt = self._catching_up(flows, wanted)
+            returning = frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
         if old is not None:
             kept = _evaluated(flows, old, found)
-            if self._as_good(kept, found):
+            if self._as_good(kept, found, debt):
                 found = kept
+                returning -= frozenset(np.flatnonzero(kept.served).tolist())
             else:
                 self.changes += 1
         density = np.where(found.served, found.value / np.maximum(found.load, 1e-12), found.density)
-        self.plan = CellPlan(cells, flows, found, density.tolist(), self._returning(flows, found))
+        self.plan = CellPlan(cells, flows, found, density.tolist(), returning)
         both = zip(cells, found.period_s.tolist(), strict=True)
         self._last_s = {cell.queries[0]: t for cell, t in both if isfinite(t)}
         return self.plan
+
+    def _catching_up(self, flows: Sequence[Flow], wanted: Periods) -> tuple[Periods, float]:
+        """The plan while served cells work off their backlogs, and the load that this takes.
+
+        Who is behind answers late until it has caught up, however often it is served. The time
+        for that comes from the cells that yield least, which are left out meanwhile.
+        """
+        workers, target = self._view.workers, self._target / self.strain
+        each = np.array([f.backlog_s / _catch_up_s(f) for f in flows])
+        found, debt = wanted, 0.0
+        for _ in range(2):  # who is left out has no debt to pay
+            owed = min(float(each[found.served].sum()), (1 - KEPT) * target * workers)
+            if owed < 0.01 * workers:
+                break
+            left = target - owed / workers
+            fewer = plan_periods(flows, workers, left, (wanted.guarded_s,), wanted.wait_s)
+            if found is not wanted and each[fewer.served].sum() > owed:
+                break
+            found, debt = fewer, owed
+        return found, debt
 
     def _active(self) -> list[Cell]:
         """Cells to which anything ever came; what is idle takes no part in the plan."""
@@ -199,14 +237,6 @@ class CellPlanner:
         period = [np.nan if c is None else float(old.period_s[c]) for c in known]
         wait = [0.0 if c is None else float(old.wait_s[c]) for c in known]
         return replace(old, period_s=np.array(period), wait_s=np.array(wait))
-
-    def _returning(self, flows: Sequence[Flow], found: Periods) -> frozenset[int]:
-        if not any(f.backlog_load and not s for f, s in zip(flows, found.served, strict=True)):
-            return frozenset()
-        clear = [f._replace(backlog_load=0.0, in_time=1.0) for f in flows]
-        target = self._target / self.strain
-        wanted = plan_periods(clear, self._view.workers, target, (found.guarded_s,), found.wait_s)
-        return frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
 
     def drifted(self) -> bool:
         """Whether so much more or less arrives than planned for that it cannot wait."""
@@ -255,9 +285,9 @@ class CellPlanner:
         some = {old.guarded_s: None, every[self._tried]: None}
         return plan_periods(flows, workers, target, list(some), old.wait_s)
 
-    def _as_good(self, kept: Periods, found: Periods) -> bool:
+    def _as_good(self, kept: Periods, found: Periods, debt: float) -> bool:
         load, workers = float(kept.load.sum()), self._view.workers
-        fits = load <= max(FITS * workers / self.strain, float(found.load.sum()))
+        fits = load <= max(FITS * workers / self.strain - debt, float(found.load.sum()))
         yields = float(kept.value.sum()) >= (1 - LITTLE) * float(found.value.sum())
         used = load >= float(found.load.sum()) - UNUSED * workers
         return bool(fits and yields and used)
@@ -339,10 +369,17 @@ class CellPlanner:
         excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
         if excess_s <= 0.02:
             return flow
-        catch_up_s = max(CATCH_UP * deadlines_s([flow])[0], 1.0)
-        load = min(excess_s / catch_up_s, max(0.95 - flow.work, 0.05))
-        late_s = excess_s / load
-        return flow._replace(backlog_load=load, in_time=PATIENCE_S / (PATIENCE_S + late_s))
+        # Its jobs run one at a time.
+        late_s = excess_s / max(0.95 - flow.work, 0.05)
+        return flow._replace(
+            backlog_s=excess_s,
+            backlog_load=excess_s / PATIENCE_S,
+            in_time=PATIENCE_S / (PATIENCE_S + late_s),
+        )
+
+
+def _catch_up_s(flow: Flow) -> float:
+    return max(CATCH_UP * deadlines_s([flow])[0], 1.0)
 
 
 def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> float:

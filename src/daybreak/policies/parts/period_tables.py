@@ -45,7 +45,8 @@ class Flow(NamedTuple):
     worth: tuple[tuple[QoSGraph, float], ...]
     #: How far apart windows close; 0 for queries that answer rows.
     slide_s: float = 0.0
-    #: What it costs, as load, to work off what has piled up.
+    #: Seconds of work on what has piled up, and its load if it is spread over a long time.
+    backlog_s: float = 0.0
     backlog_load: float = 0.0
     #: The share of its yield that is left, as answers are late until that is done.
     in_time: float = 1.0

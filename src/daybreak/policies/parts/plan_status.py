@@ -75,5 +75,5 @@ def _why_dropped(plan: CellPlan, c: int, served: bool, suspended: bool) -> str |
     if plan.flows[c].work >= MOST_WORK:
         return "more arrives than its jobs, one at a time, can work off"
     if c in plan.returning:
-        return "works off its backlog from spare time, then it is served again"
+        return "makes way until others have worked off their backlog"
     return "others yield more for the time that it takes"

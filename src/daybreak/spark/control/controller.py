@@ -48,6 +48,7 @@ from daybreak.spark.health import Health
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.undeclared import Undeclared
+from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.views import moved_views
 
 #: A request waits for a job to end, at most for so long.
@@ -180,6 +181,7 @@ class Controller:
 
         was = self._status(box)
         self._wait(self._driver.command(number, lambda: Drop(box, number), forget))
+        close_sinks({query: self._catalog.sinks[query]})
         self._changes.note(by, "dropped", query, was, "dropped")
 
     def _register(self, request: RegisterQuery, by: str) -> Answer:

@@ -71,7 +71,7 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
     )
     sink = make_sink(
         spec.name, spec.sink, application.folder, rundir.staging, place=spec.place,
-        columns=checked.schema.names,
+        schema=checked.arrow_schema(),
     )  # fmt: skip
     return Runnable(checked, sink)
 

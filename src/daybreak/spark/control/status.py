@@ -6,15 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from daybreak.engine.queries import QueryStatus
 from daybreak.model.qos import NS_PER_S
-from daybreak.runtime.classes import inversion_ratios
+from daybreak.runtime.class_rows import class_rows
 from daybreak.runtime.snapshot import (
     ChangeRow,
-    ClassPoint,
-    ClassRow,
     Edge,
     QueryRow,
     Snapshot,
@@ -30,8 +26,6 @@ from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.maintenance import Maintenance, PeriodicTasks
 from daybreak.spark.record import Figures
 from daybreak.spark.sinks.views import ViewSink
-
-_NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class StatusReader:
             work_s=round(monitor.work_ns / NS_PER_S, 6),
             commit_s=round(monitor.call_ns / NS_PER_S, 6),
             total_s=round(elapsed_s * (threads + 1), 3),
-            classes=self._classes(queries),
+            classes=class_rows(figures.state, history, queries),
             queries=queries,
             streams=self.inflow.status(self.driver.engine.arrived_rows),
             edges=self._edges(queries),
@@ -97,32 +91,6 @@ class StatusReader:
     def query(self, name: str) -> QueryRow:
         """One query now."""
         return next(row for row in self._queries() if row.name == name)
-
-    def _classes(self, queries: tuple[QueryRow, ...]) -> tuple[ClassRow, ...]:
-        state, history = self.figures.state, self.figures.history
-        points = list(history.points)[-1:]
-        recent = points[0].classes if points else (_NOTHING_YET,) * len(state.class_priority)
-        means = np.array([np.nan if c.mean_s is None else c.mean_s for c in recent])
-        inversion = [*inversion_ratios(state.class_priority, means).tolist(), 0.0]
-        starving, found = history.starving(), []
-        declared = zip(self.catalog.network.classes, history.spreads(), strict=True)
-        for c, (cls, spread) in enumerate(declared):
-            members = [q for q in queries if q.cls == cls.name]
-            found.append(
-                ClassRow(
-                    name=cls.name,
-                    priority=state.class_priority[c],
-                    queries=len(members),
-                    recent=recent[c],
-                    spread=spread,
-                    oldest_s=max((q.oldest_s for q in members), default=0.0),
-                    inversion=round(inversion[c], 4),
-                    starving=c in starving,
-                    answered=int(history.answered_total[c]),
-                    response_sum_s=round(float(history.response_total_s[c]), 3),
-                )
-            )
-        return tuple(found)
 
     def _queries(self) -> tuple[QueryRow, ...]:
         history, losses = self.figures.history, self.log.losses()

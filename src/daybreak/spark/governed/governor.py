@@ -21,12 +21,10 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.display import duration, plural
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.spark.application import usable_on_spark
 from daybreak.spark.governed.bridge import (
     CLASS_PROPERTY,
     RESTART_PROPERTY,
@@ -36,6 +34,7 @@ from daybreak.spark.governed.bridge import (
 from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph_of
 from daybreak.spark.governed.gate_driver import GovernedDriver
 from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.governor_options import chosen_policy, refuse_options
 from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
 from daybreak.spark.governed.granting import one_line_of
 from daybreak.spark.governed.journal import Journal
@@ -79,7 +78,7 @@ class Governor:
         ``idle_grant_s``: how often a query whose backlog cannot be seen may look for itself.
         """
         chosen = chosen_policy(policy)
-        _refuse(spark, workers, probe_s, idle_grant_s)
+        refuse_options(spark, workers, probe_s, idle_grant_s)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
         self.spark = spark
@@ -384,25 +383,6 @@ class Governor:
     def _class(self, name: str) -> int:
         assert self._roster.engine is not None
         return self._roster.engine.state.network.class_index[name]
-
-
-def chosen_policy(policy: str | BasePolicy) -> BasePolicy:
-    """The policy; ``ConfigError`` if it is unknown or makes no sense on Spark."""
-    found = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
-    return usable_on_spark(found)
-
-
-def _refuse(spark: Any, workers: int | None, probe_s: float, idle_grant_s: float) -> None:
-    if not hasattr(spark, "_jsparkSession"):
-        raise ConfigError(
-            "govern", "a Spark Connect session has no access to the driver",
-            "govern a session of the driver's own process",
-        )  # fmt: skip
-    if workers is not None and workers < 1:
-        raise ConfigError("govern", f"{workers} workers", "give at least one")
-    for name, value in (("probe_s", probe_s), ("idle_grant_s", idle_grant_s)):
-        if not (isfinite(value) and value > 0):
-            raise ConfigError("govern", f"{name} {value}", "give more than 0 seconds")
 
 
 def govern(

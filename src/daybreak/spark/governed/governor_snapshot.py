@@ -6,13 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from daybreak.model.qos import NS_PER_S
-from daybreak.runtime.classes import inversion_ratios
+from daybreak.runtime.class_rows import NOTHING_YET, class_rows
 from daybreak.runtime.snapshot import (
     ChangeRow,
-    ClassPoint,
     ClassRow,
     Edge,
     QueryRow,
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from daybreak.runtime.history import History
     from daybreak.spark.governed.roster import Roster
 
-_NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 #: Numbers of queries that are not governed; the others count from 0.
 _FREE = 1_000_000
 
@@ -54,7 +50,12 @@ def take_snapshot(
     history = None if accounts is None else accounts.history
     monitor = None if accounts is None else accounts.monitor
     elapsed_s, threads = shown.elapsed_s, shown.workers
-    queries = () if engine is None or history is None else _queries(roster, engine, history)
+    if engine is None or history is None:
+        queries: tuple[QueryRow, ...] = ()
+        classes = _declared(roster)
+    else:
+        queries = _queries(roster, engine, history)
+        classes = class_rows(engine.state, history, queries)
     policy = roster.policy
     return Snapshot(
         pipeline=shown.name,
@@ -69,7 +70,7 @@ def take_snapshot(
         work_s=round(monitor.work_ns / NS_PER_S, 6) if monitor else 0.0,
         commit_s=0.0,
         total_s=round(elapsed_s * (threads + 1), 3),
-        classes=_classes(roster, history, queries),
+        classes=classes,
         queries=(*queries, *_free(shown.free)),
         streams=_streams(queries),
         edges=tuple(Edge(q.reads[0], q.number, q.waiting) for q in queries if q.reads),
@@ -137,38 +138,13 @@ def _free(free: Mapping[str, str]) -> tuple[QueryRow, ...]:
     )  # fmt: skip
 
 
-def _classes(
-    roster: Roster, history: History | None, queries: tuple[QueryRow, ...]
-) -> tuple[ClassRow, ...]:
+def _declared(roster: Roster) -> tuple[ClassRow, ...]:
+    """Before the first query comes."""
     declared = sorted(roster.book.declared.values(), key=lambda c: -c.priority)
-    if history is None or roster.engine is None:
-        return tuple(
-            ClassRow(c.name, c.priority, 0, _NOTHING_YET, None, 0.0, 0.0, False, 0, 0.0)
-            for c in declared
-        )
-    state = roster.engine.state
-    points = list(history.points)[-1:]
-    recent = points[0].classes if points else (_NOTHING_YET,) * len(state.class_priority)
-    means = np.array([np.nan if c.mean_s is None else c.mean_s for c in recent])
-    inversion = [*inversion_ratios(state.class_priority, means).tolist(), 0.0]
-    starving, found = history.starving(), []
-    for c, (of, spread) in enumerate(zip(state.network.classes, history.spreads(), strict=True)):
-        members = [q for q in queries if q.cls == of.name]
-        found.append(
-            ClassRow(
-                name=of.name,
-                priority=state.class_priority[c],
-                queries=len(members),
-                recent=recent[c],
-                spread=spread,
-                oldest_s=max((q.oldest_s for q in members), default=0.0),
-                inversion=round(inversion[c], 4),
-                starving=c in starving,
-                answered=int(history.answered_total[c]),
-                response_sum_s=round(float(history.response_total_s[c]), 3),
-            )
-        )
-    return tuple(found)
+    return tuple(
+        ClassRow(c.name, c.priority, 0, NOTHING_YET, None, 0.0, 0.0, False, 0, 0.0)
+        for c in declared
+    )
 
 
 def _streams(queries: tuple[QueryRow, ...]) -> tuple[StreamRow, ...]:

@@ -52,7 +52,7 @@ from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.composite import Composite, plain_schema, quoted
+from daybreak.spark.sql.composite import Composite, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     Form,
@@ -91,8 +91,7 @@ class Runnable:
     schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
-        arrow = to_arrow_schema(self.checked.schema, timezone="UTC")
-        object.__setattr__(self, "schema", plain_schema(arrow))
+        object.__setattr__(self, "schema", self.checked.arrow_schema())
 
     @property
     def name(self) -> str:
@@ -185,6 +184,7 @@ class JobRunner:
             undelivered=undelivered,
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
             way=next((way for way in WAYS if way in self._ways), None),
+            computed=bool(self._ways),
         )
 
     def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
@@ -403,7 +403,7 @@ class JobRunner:
         try:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
             every = [move for moved in moves for move in moved]
-            files = self._log.commit(job, every, [s for s in staged if s is not None])
+            files = self._log.commit(job, every, [file for some in staged for file in some])
         except BaseException:
             self._log.abandon(job)
             raise

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 
 from daybreak.spark.log.durable import file_name, same_folder
 from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.destination import DeliveryId, Destination
 from daybreak.spark.sinks.sink import Callback, Staging
 
 
 class CallingSink(Staging):
-    """Gives the rows to a function, then removes the staged file: at least once.
+    """Gives the rows to some function, then removes the staged file: at least once.
 
     Nobody else reads that file, so it is of the kind that is written and read soonest.
     """
@@ -27,7 +28,7 @@ class CallingSink(Staging):
     exactly_once = False
 
     def __init__(self, query: str, staging: Path, call: Callback) -> None:
-        super().__init__(query, staging / file_name(query), "arrow", _write_arrow)
+        super().__init__(query, staging / file_name(query), "arrow", write_arrow)
         self._call = call
 
     def owns(self, file: CommittedFile) -> bool:
@@ -37,17 +38,20 @@ class CallingSink(Staging):
     def deliver(self, file: CommittedFile) -> bool:
         if not file.path.exists():
             return False
-        self._call(_read_staged(file), f"{file.job}/{file.query}")
+        self._give(read_staged(file), file)
         file.path.unlink()
         return True
 
+    def _give(self, rows: pa.Table, file: CommittedFile) -> None:
+        self._call(rows, DeliveryId.of(file).key)
 
-def _write_arrow(table: pa.Table, out: BinaryIO) -> None:
+
+def write_arrow(table: pa.Table, out: BinaryIO) -> None:
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
 
 
-def _read_staged(file: CommittedFile) -> pa.Table:
+def read_staged(file: CommittedFile) -> pa.Table:
     if file.path.suffix == ".parquet":  # as it was in earlier run directories
         return pq.read_table(file.path, partitioning=None)
     content = file.path.read_bytes() if file.content is None else file.content
@@ -94,26 +98,25 @@ def _make_calls(calls: queue.SimpleQueue[_Call | None]) -> None:
         del call, function, outcome  # rows are not kept until the next ones come
 
 
-class CallbackSink(CallingSink):
-    """A Python function, called with the rows and a key to recognise a repetition by.
+class LimitedCalls:
+    """Calls functions, one at a time, each of which has ``limit_s`` to return.
 
-    It has ``limit_s`` to return. Then it is left behind, so that others need not wait for it; it
-    is not called again before it has returned, and after that with the same key.
+    Then it is left behind, so that others need not wait for it; nothing is called before it has
+    returned.
     """
 
-    def __init__(self, query: str, staging: Path, call: Callback, limit_s: float) -> None:
-        super().__init__(query, staging, self._within)
-        self._function = call
+    def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._left: Future[object] | None = None
 
-    def _within(self, table: pa.Table, key: str) -> None:
+    def call(self, function: Callable[[], object]) -> object:
+        """What the function returns or raises; ``SinkTimeout`` if it takes too long."""
         if self._left is not None and not self._left.done():
             raise SinkTimeout("its sink has not returned from an earlier call yet")
         caller: _Caller | None = getattr(_callers, "mine", None)
         if caller is None:
             caller = _callers.mine = _Caller()
-        outcome = caller.call(partial(self._function, table, key))
+        outcome = caller.call(function)
         try:
             failure = outcome.exception(self._limit_s)
         except TimeoutError:
@@ -123,3 +126,38 @@ class CallbackSink(CallingSink):
             raise SinkTimeout(late) from None
         if failure is not None:
             raise failure
+        return outcome.result()
+
+
+class CallbackSink(CallingSink):
+    """A Python function, called with the rows and a key to recognise a repetition by.
+
+    It is called again, with the same key, if it raised or took longer than ``limit_s``.
+    """
+
+    def __init__(self, query: str, staging: Path, call: Callback, limit_s: float) -> None:
+        super().__init__(query, staging, self._within)
+        self._function = call
+        self._limited = LimitedCalls(limit_s)
+
+    def _within(self, table: pa.Table, key: str) -> None:
+        self._limited.call(partial(self._function, table, key))
+
+
+class DestinationSink(CallingSink):
+    """A ``Destination``: exactly once if that recognises what it has written before."""
+
+    def __init__(self, query: str, staging: Path, destination: Destination, limit_s: float) -> None:
+        super().__init__(query, staging, lambda _table, _key: None)
+        self.exactly_once = destination.exactly_once
+        self._destination = destination
+        self._limited = LimitedCalls(limit_s)
+
+    def has(self, file: CommittedFile) -> bool:
+        return bool(self._limited.call(partial(self._destination.has, DeliveryId.of(file))))
+
+    def close(self) -> None:
+        self._destination.close()
+
+    def _give(self, rows: pa.Table, file: CommittedFile) -> None:
+        self._limited.call(partial(self._destination.write, rows, DeliveryId.of(file)))

@@ -10,6 +10,7 @@ result is lost, and recorded as such.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
             outcome.refused.setdefault(file.query, error)
         if file.query in outcome.refused:
             waiting.add(file.path)
+    for query in {file.query for file in outcome.delivered}:
+        try:
+            sinks[query].publish(now=True)
+        except Exception as error:
+            outcome.refused.setdefault(query, error)
+            unsettled = {f.id for f in outcome.delivered if not sinks[f.query].settled(f)}
+            waiting |= {f.path for f in outcome.delivered if f.id in unsettled}
+            outcome.delivered = [f for f in outcome.delivered if f.id not in unsettled]
     sync_delivered(log, sinks, outcome.delivered + outcome.taken)
     if outcome.missing:
         log.lose(MISSING, outcome.missing)
@@ -108,6 +117,27 @@ def _recover(log: CommitLog, sink: Sink, file: CommittedFile, outcome: Recovery)
         (outcome.delivered if bring(sink, file) else outcome.taken).append(file)
     except ResultMissing:
         outcome.missing.append(file)
+
+
+def publish(sinks: Mapping[str, Sink], *, now: bool = False) -> None:
+    """Lets sinks make visible what they have gathered; raises the first failure, after all."""
+    failure: Exception | None = None
+    for sink in list(sinks.values()):
+        try:
+            sink.publish(now=now)
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def close(sinks: Mapping[str, Sink]) -> None:
+    """Publishes what is left and releases connections; what fails is left to the next start."""
+    with suppress(Exception):
+        publish(sinks, now=True)
+    for sink in sinks.values():
+        with suppress(Exception):
+            sink.close()
 
 
 def sweep(log: CommitLog, sinks: Mapping[str, Sink]) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
-from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import CommittedFile
@@ -59,13 +59,16 @@ class FileSyncer:
         self._thread.join()
 
     def _work(self) -> None:
-        more = True
+        more, unsettled = True, list[CommittedFile]()
         while more:
             try:
-                files, more = self._gather()
+                found, more = self._gather(GATHER_S if unsettled else None)
+                files, unsettled = self._split(unsettled + found)
                 # A disk that is still full at the end does not hold up the end.
                 while not self._synced(files) and not self._closing.wait(GATHER_S):
                     pass
+            except LeaseLost:
+                return  # the driver that took over sees to what is not marked
             except Exception as error:  # what is not marked is delivered at the next start
                 self.failure = error
                 return
@@ -92,9 +95,15 @@ class FileSyncer:
             if place is not None and content is not None and place.exists():
                 write_durably(place, partial(_put, content))
 
-    def _gather(self) -> tuple[list[CommittedFile], bool]:
+    def _split(self, files: list[CommittedFile]) -> tuple[list[CommittedFile], list[CommittedFile]]:
+        """Files that are visible, and those that their sinks have yet to publish."""
+        visible = [file for file in files if self._sinks[file.query].settled(file)]
+        ids = {file.id for file in visible}
+        return visible, [file for file in files if file.id not in ids]
+
+    def _gather(self, timeout_s: float | None) -> tuple[list[CommittedFile], bool]:
         """Waits for a file and collects what comes soon after; False with the last of them."""
-        files, more = self._next(None)
+        files, more = self._next(timeout_s)
         until = time.monotonic() + GATHER_S
         while more and (left := until - time.monotonic()) > 0:
             found, more = self._next(left)
@@ -114,9 +123,10 @@ class FileSyncer:
         return self._noted(files), True
 
     def _noted(self, files: list[CommittedFile]) -> list[CommittedFile]:
-        if files:
+        visible, _ = self._split(files)
+        if visible:
             with suppress(LogUnavailable):  # no room: syncing them waits for it, too
-                self._log.note_moved(file.id for file in files)
+                self._log.note_moved(file.id for file in visible)
         return files
 
 

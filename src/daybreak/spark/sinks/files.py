@@ -1,24 +1,55 @@
-"""Files: one per job in a folder, which any reader of the format can read."""
+"""Files: one per job, or per partition of a job, which any reader of the format can read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
+
 from daybreak.model import EngineBug
+from daybreak.model.errors import ConfigError
 from daybreak.model.overlaps import STAGING
-from daybreak.spark.log.durable import move_durably
-from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.log.durable import make_folder, move_durably, same_folder
+from daybreak.spark.log.rows import CommittedFile, StagedFile
+from daybreak.spark.sinks.partitioning import partitions
 from daybreak.spark.sinks.sink import Staging, Writer
+
+#: Entries of a folder that a start looks at: those of one sink look alike.
+_MOST_LOOKED_AT = 1000
 
 
 class FileSink(Staging):
-    """One file per job in a folder: ``<path>/<job>-<query>.<ext>``, exactly once."""
+    """``<path>/[<column>=<value>/...]<job>-<query>.<ext>``, exactly once."""
 
     exactly_once = True
 
-    def __init__(self, query: str, path: Path, extension: str, write: Writer) -> None:
+    def __init__(
+        self,
+        query: str,
+        path: Path,
+        extension: str,
+        write: Writer,
+        partition_by: Sequence[str] = (),
+    ) -> None:
         super().__init__(query, path / STAGING, extension, write)
         self.path = path
+        self._partition_by = tuple(partition_by)
+
+    def stage(self, job: str, table: pa.Table) -> list[StagedFile]:
+        """One file for each partition of the rows."""
+        if table.num_rows == 0:
+            return []
+        return [
+            self._staged(job, part.rows, self._staging / part.folder)
+            for part in partitions(table, self._partition_by)
+        ]
+
+    def owns(self, file: CommittedFile) -> bool:
+        staging = file.path.parents[len(self._partition_by)]
+        return same_folder(staging, self._staging) and file.path.suffix == self._suffix
 
     def deliver(self, file: CommittedFile) -> bool:
         target = self.target(file)
@@ -26,19 +57,62 @@ class FileSink(Staging):
             return False
         if target.exists():
             raise EngineBug(f"{target} exists already: job id {file.job} was used twice")
+        make_folder(target.parent)
         if file.content is None:
             move_durably(file.path, target)
         else:
             file.path.rename(target)
+        for folder in file.path.parents[: len(self._partition_by)]:
+            with suppress(OSError):  # another file of this partition is staged
+                folder.rmdir()
         return True
 
     def has(self, file: CommittedFile) -> bool:
         return self.target(file).exists()
 
     def target(self, file: CommittedFile) -> Path:
-        return self.path / file.path.name
+        return self.path.joinpath(*file.path.parts[-1 - len(self._partition_by) :])
 
     def restore(self, file: CommittedFile) -> None:
         if file.content is not None:
             self.target(file).unlink(missing_ok=True)
         super().restore(file)
+
+    def staged(self) -> list[Path]:
+        return sorted(path for path in self._staging.rglob("*") if path.is_file())
+
+
+def refuse_foreign_folder(path: Path, kind: str, partition_by: Sequence[str], place: str) -> None:
+    """``ConfigError`` if a folder holds what this sink would not have written.
+
+    Readers of the folder take every file for a result. What was added to a folder that is ours,
+    by name, is the user's business as long as it has our layout.
+    """
+    if not path.is_dir():
+        return
+    visible = (entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
+    entries = sorted(islice(visible, _MOST_LOOKED_AT))
+    is_ours = (path / STAGING).is_dir()
+    found: str | None = None
+    if (path / "_delta_log").is_dir() and kind != "delta":
+        found = "a Delta table"
+    elif kind == "delta":
+        if entries and not (path / "_delta_log").is_dir():
+            found = f"{entries[0].name}, and is no Delta table"
+    elif entries and not is_ours:
+        found = f"{entries[0].name}, which no sink of Daybreak's has written"
+    else:
+        strange = [e for e in entries if not _belongs(e, kind, partition_by)]
+        found = f"{strange[0].name}, of another layout or format" if strange else None
+    if found is not None:
+        raise ConfigError(
+            place,
+            f"sink: {path} holds {found}",
+            "choose an empty folder, or move its content away",
+        )
+
+
+def _belongs(entry: Path, kind: str, partition_by: Sequence[str]) -> bool:
+    if partition_by:
+        return entry.is_dir() and entry.name.startswith(f"{partition_by[0]}=")
+    return entry.is_file() and entry.suffix == f".{kind}"

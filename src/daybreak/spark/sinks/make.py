@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model import ConfigError
@@ -14,17 +15,25 @@ from daybreak.model.environment import resolved
 from daybreak.model.errors import suggestion
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.durable import refuse_long_name
-from daybreak.spark.sinks.calls import CallbackSink
+from daybreak.spark.sinks.calls import CallbackSink, DestinationSink
 from daybreak.spark.sinks.console import ConsoleSink
-from daybreak.spark.sinks.files import FileSink
+from daybreak.spark.sinks.delta_sink import OPTIONS as DELTA_OPTIONS
+from daybreak.spark.sinks.delta_sink import DeltaOptions, open_delta
+from daybreak.spark.sinks.destination import DeclaredSink
+from daybreak.spark.sinks.files import FileSink, refuse_foreign_folder
 from daybreak.spark.sinks.kafka_sink import kafka_writer
 from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.partitioning import check_partition_by
+from daybreak.spark.sinks.registry import destination_names, find_destination
 from daybreak.spark.sinks.sink import Callback, Sink, Writer
 from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
+#: Sinks that have a folder of their own.
+IN_FOLDERS = ("parquet", "json", "csv", "delta")
 _COMPRESSIONS = ("snappy", "zstd", "lz4", "gzip", "none")
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "parquet": ("compression",),
+    "delta": DELTA_OPTIONS,
     "json": (),
     "csv": ("header", "delimiter"),
     "console": ("rows",),
@@ -34,7 +43,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def make_sink(
+def make_sink(  # noqa: PLR0911  # one for each format
     query: str,
     spec: SinkSpec,
     folder: Path,
@@ -43,26 +52,42 @@ def make_sink(
     place: str = "",
     callback: Callback | None = None,
     limit_s: float = 600.0,
-    columns: Sequence[str] = (),
+    schema: pa.Schema | None = None,
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
-    ``columns``: those of the query, where they are known.
+    ``schema``: of the query's rows, where it is known.
     """
     place = place or f"query {query!r}"
     make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
     make.check()
+    destination = None if spec.format in _OPTIONS else find_destination(spec.format)
+    if destination is not None:
+        declared = DeclaredSink(
+            query=query, options=make.spec.options, raw_options=spec.options, schema=schema,
+            place=place, limit_s=limit_s,
+        )  # fmt: skip
+        made = destination(declared)
+        made.check()
+        return DestinationSink(query, staging, made, limit_s)
     match spec.format:
         case "parquet" | "json" | "csv":
-            return FileSink(query, make.path(folder), spec.format, make.writer())
+            path, by = make.folder(folder, schema), spec.partition_by
+            return FileSink(query, path, spec.format, make.writer(), by)
+        case "delta":
+            options = DeltaOptions.read(
+                make.spec.options, place, make.choice("compression", _COMPRESSIONS)
+            )
+            path, by = make.folder(folder, schema), spec.partition_by
+            return open_delta(query, path, staging, schema, by, options, place)
         case "console":
             return ConsoleSink(query, staging, make.whole_number("rows", 20))
         case "memory":
             return MemorySink(query, staging)
         case "kafka":
-            write = kafka_writer(make.spec.options, place, columns)
+            write = kafka_writer(make.spec.options, place, schema.names if schema else ())
             return CallbackSink(query, staging, write, limit_s)
         case _:
             if callback is None:
@@ -83,11 +108,7 @@ class _SinkMaker:
 
     def check(self) -> None:
         refuse_long_name(self.query, self.place)
-        known = _OPTIONS.get(self.spec.format)
-        if known is None:
-            raise self.error(
-                f"unknown format {self.spec.format!r}", suggestion(self.spec.format, _OPTIONS)
-            )
+        known = self.known_options()
         for option in self.spec.options:
             if self.spec.format == "kafka" and option.startswith("kafka."):
                 continue  # Kafka's own
@@ -96,8 +117,27 @@ class _SinkMaker:
                     f"unknown option {option!r} of {self.spec.format}",
                     suggestion(option, known) if known else "it has no options",
                 )
-        if self.spec.path is not None and self.spec.format not in ("parquet", "json", "csv"):
-            raise self.error(f"a {self.spec.format} sink has no path", "leave path out")
+        if self.spec.format not in IN_FOLDERS:
+            for key, value in (("path", self.spec.path), ("partition_by", self.spec.partition_by)):
+                if value:
+                    raise self.error(f"a {self.spec.format} sink has no {key}", f"leave {key} out")
+
+    def known_options(self) -> tuple[str, ...]:
+        name = self.spec.format
+        if name in _OPTIONS:
+            return _OPTIONS[name]
+        destination = find_destination(name)
+        if destination is None:
+            formats = (*_OPTIONS, *destination_names())
+            raise self.error(f"unknown format {name!r}", suggestion(name, formats))
+        return destination.options
+
+    def folder(self, base: Path, schema: pa.Schema | None) -> Path:
+        """The folder of a sink of files, which must not hold anything else."""
+        check_partition_by(self.spec.partition_by, schema, self.place)
+        path = self.path(base)
+        refuse_foreign_folder(path, self.spec.format, self.spec.partition_by, self.place)
+        return path
 
     def path(self, folder: Path) -> Path:
         if not self.spec.path:

@@ -15,7 +15,7 @@ a crash of the machine loses of it, ``restore`` writes again.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
@@ -39,8 +39,8 @@ class Sink(Protocol):
     #: False: after a crash the same rows may be delivered again, with the same key.
     exactly_once: bool
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
-        """Writes the rows durably where no reader looks; None if there are none.
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        """Writes the rows durably where no reader looks; no file if there are none.
 
         Called once per job, before its commit.
         """
@@ -72,6 +72,18 @@ class Sink(Protocol):
     def staged(self) -> Iterable[Path]:
         """All files that ``stage`` has written and ``deliver`` has not taken."""
 
+    def publish(self, *, now: bool) -> None:
+        """Makes delivered rows visible where the sink gathers them, if it is time or ``now``.
+
+        Called often, and before a run ends. Raises if it cannot; the rows stay with the sink.
+        """
+
+    def settled(self, file: CommittedFile) -> bool:
+        """Whether a delivered file is visible: only then the log may forget it."""
+
+    def close(self) -> None:
+        """Releases connections and the like; the sink is not used afterwards."""
+
 
 class Staging:
     """A folder of staged files of one query."""
@@ -82,10 +94,11 @@ class Staging:
         self._suffix = f".{extension}"
         self._write = write
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
-        if table.num_rows == 0:
-            return None
-        path = make_folder(self._staging) / f"{job}-{file_name(self.query)}{self._suffix}"
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        return [self._staged(job, table, self._staging)] if table.num_rows else []
+
+    def _staged(self, job: str, table: pa.Table, folder: Path) -> StagedFile:
+        path = make_folder(folder) / f"{job}-{file_name(self.query)}{self._suffix}"
         encoded = io.BytesIO()
         self._write(table, encoded)
         content = encoded.getvalue()
@@ -109,6 +122,15 @@ class Staging:
         if content is not None:
             make_folder(file.path.parent)
             write_durably(file.path, lambda out: out.write(content))
+
+    def publish(self, *, now: bool) -> None:
+        """Nothing: what is delivered is visible."""
+
+    def settled(self, _file: CommittedFile) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing to release."""
 
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []

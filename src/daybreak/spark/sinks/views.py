@@ -61,12 +61,12 @@ class ViewSink:
         """Call it before the first ``deliver``; with listeners before the first job."""
         self._bound = _Bound(store, on_segment, on_tick)
 
-    def stage(self, job: str, table: pa.Table) -> StagedFile | None:
+    def stage(self, job: str, table: pa.Table) -> list[StagedFile]:
         if table.num_rows == 0:
-            return None
+            return []
         path = make_folder(self._staging) / f"{job}-{file_name(self.query)}.parquet"
         write_durably(path, lambda out: pq.write_table(table, out))
-        return StagedFile(self.query, path, table.num_rows)
+        return [StagedFile(self.query, path, table.num_rows)]
 
     def deliver(self, file: CommittedFile) -> bool:
         assert self._bound is not None
@@ -107,6 +107,15 @@ class ViewSink:
 
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
+
+    def publish(self, *, now: bool) -> None:
+        """Nothing: what is delivered is visible."""
+
+    def settled(self, _file: CommittedFile) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing to release."""
 
     def closed(self, closed_us: int, at_ns: int) -> None:
         """All windows up to here are in the stream: later rows have later times."""

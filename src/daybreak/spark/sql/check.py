@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import (
     AnalysisException,
@@ -22,6 +23,7 @@ from pyspark.errors import (
     PySparkException,
 )
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model import ConfigError
@@ -32,7 +34,7 @@ from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, nodes
 from daybreak.spark.sql.columns import check_columns
-from daybreak.spark.sql.composite import quoted, take_apart
+from daybreak.spark.sql.composite import plain_schema, quoted, take_apart
 from daybreak.spark.sql.determinism import Determinism, moving
 from daybreak.spark.sql.forms import (
     Body,
@@ -74,6 +76,10 @@ class CheckedQuery:
     body: Body
     #: How its rows are computed, and with which others.
     form: Form = field(default_factory=OverRows)
+
+    def arrow_schema(self) -> pa.Schema:
+        """What its result looks like as Arrow."""
+        return plain_schema(to_arrow_schema(self.schema, timezone="UTC"))
 
     @property
     def windows(self) -> Windowing | None:

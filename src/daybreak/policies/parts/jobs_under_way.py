@@ -1,0 +1,48 @@
+"""Jobs that a policy has begun, and when they may be expected to end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daybreak.policies.base import Cell
+
+
+@dataclass(slots=True)
+class JobUnderWay:
+    """One of them."""
+
+    cell: Cell
+    begun_ns: int
+    expected_ns: int
+    #: The first box of the query that was asked, and how many tuples it had taken before.
+    box: int
+    before: int
+    riders: int = 0
+    #: It takes longer than worthier cells can wait.
+    forced: bool = False
+
+    def end_ns(self, now_ns: int, overrun: float = 1.0) -> int:
+        """When it has ended, as long jobs turn out; one that is overdue takes half as long again.
+
+        Long jobs on all workers at once would block everybody.
+        """
+        expected_ns = round(overrun * self.expected_ns)
+        return max(self.begun_ns + expected_ns, now_ns + (now_ns - self.begun_ns) // 2)
+
+
+class Overrun:
+    """How many times longer than expected nearly all jobs end, and 1 at least.
+
+    It rises fast with a job that takes longer and falls slowly with others: about one of
+    ``RISE / FALL`` jobs takes longer still.
+    """
+
+    RISE, FALL, MOST = 0.3, 0.02, 3.0
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+    def ended(self, off: float) -> None:
+        """A job took ``off`` times as long as expected."""
+        off = min(max(off, 1.0), self.MOST)
+        self.factor += (self.RISE if off > self.factor else self.FALL) * (off - self.factor)
