@@ -13,8 +13,8 @@ from benchmarks.servers import PostgresServer
 from daybreak.model.storage import check_log
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.contract import Database
-from daybreak.spark.log.postgres import PostgresDatabase
-from daybreak.spark.log.sqlite import SqliteDatabase
+from daybreak.spark.log.postgres_log import PostgresDatabase
+from daybreak.spark.log.sqlite_log import SqliteDatabase
 
 _numbers = count()
 #: Long enough for a busy machine; a driver that is killed keeps others waiting for it.

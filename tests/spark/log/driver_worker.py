@@ -77,8 +77,7 @@ def main(folder: Path, store: Path, out: Path, url: str, lease_s: float, limit: 
                 [(old, new)] = segments.passed(taken).values()
                 job = log.new_job()
                 staged = sink.stage(job, segments.read(taken))
-                assert staged is not None
-                files = log.commit(job, [CursorMove(QUERY, STREAM, old, new)], [staged])
+                files = log.commit(job, [CursorMove(QUERY, STREAM, old, new)], staged)
                 for file in files:
                     patient(log.confirm_lease)
                     bring(sink, file)

@@ -17,10 +17,10 @@ from daybreak.model import ConfigError
 from daybreak.model.storage import check_log
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.postgres import PostgresDatabase
 from daybreak.spark.log.postgres_connection import schema_name
+from daybreak.spark.log.postgres_log import PostgresDatabase
 from daybreak.spark.log.rows import Cursor, CursorMove, SegmentRow, StagedFile
-from daybreak.spark.log.sqlite import SqliteDatabase
+from daybreak.spark.log.sqlite_log import SqliteDatabase
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ from daybreak.model import ConfigError
 from daybreak.model.storage import check_log, check_store
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.data_store import MARKER
 from daybreak.spark.log.opening import open_log
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.log.store import MARKER
 
 
 def opened(root: Path, store: Path) -> tuple[RunDirectory, CommitLog]:

@@ -37,7 +37,7 @@ from daybreak.spark.log.rows import (
     StagedFile,
 )
 from daybreak.spark.log.segment_log import SegmentLog
-from daybreak.spark.log.sqlite import SqliteDatabase
+from daybreak.spark.log.sqlite_log import SqliteDatabase
 
 #: Ranges of lost rows that are kept.
 MOST_LOST = 10_000

@@ -11,7 +11,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 
 if TYPE_CHECKING:
-    from daybreak.spark.log.postgres import PostgresDatabase
+    from daybreak.spark.log.postgres_log import PostgresDatabase
 
 
 def open_log(
@@ -48,7 +48,7 @@ def postgres(
 ) -> PostgresDatabase:
     """``MissingPackage`` where psycopg is not installed."""
     try:
-        from daybreak.spark.log.postgres import PostgresDatabase
+        from daybreak.spark.log.postgres_log import PostgresDatabase
     except ImportError as error:
         remedy = "pip install 'daybreak[postgres]'"
         raise MissingPackage(url.shown, "psycopg is not installed", remedy) from error

@@ -10,7 +10,7 @@
     RUN/control.sock    where commands reach the run while it is under way
     RUN/scratch/        rows on their way to the executors; of no use after the run
 
-and the folders of the store (``store.py``), unless the application has one elsewhere. So it is
+and the folders of the store (``data_store.py``), unless the application has one elsewhere. So it is
 with the commit log.
 """
 
@@ -30,8 +30,8 @@ from typing import Any, Self, TextIO
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import NewerFormat
+from daybreak.spark.log.data_store import DataStore
 from daybreak.spark.log.durable import file_name, make_folder, write_durably
-from daybreak.spark.log.store import Store
 from daybreak.version import __version__
 
 LAYOUT = 4
@@ -61,7 +61,7 @@ class RunDirectory:
         self.pipeline = pipeline
         self.created = created
         self.state_db = root / "state.db"
-        self.store = Store(store or root, shared=store not in (None, root))
+        self.store = DataStore(store or root, shared=store not in (None, root))
         self.segments, self.staging = self.store.segments, self.store.staging
         self.record = root / "record"
         self.scratch = root / "scratch"

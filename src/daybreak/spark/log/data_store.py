@@ -32,7 +32,7 @@ LOOK_S = 0.25
 _FOLDERS = ("segments", "checkpoints", "staging")
 
 
-class Store:
+class DataStore:
     """The folders of one application's data. Methods may be called from any thread."""
 
     def __init__(self, root: Path, *, shared: bool = False) -> None:
