@@ -20,6 +20,7 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.events import Delivered, Event, Pause
 from daybreak.engine.inbox import Tick
 from daybreak.engine.state import JobState
+from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.accounting import Accounts
@@ -198,6 +199,14 @@ class RunnerFactory:
 
 def assemble(application: CheckedApplication, run_dir: Path, options: Options) -> RunParts:
     """Starts a run; ``ConfigError`` if it may not start, and then nothing has changed."""
+    try:
+        return _assemble(application, run_dir, options)
+    except LogUnavailable as error:
+        remedy = "see to it and start again; nothing is lost"
+        raise ConfigError(application.name, f"cannot start now: {error}", remedy) from error
+
+
+def _assemble(application: CheckedApplication, run_dir: Path, options: Options) -> RunParts:
     limits = options.limits
     # Refused before the run directory is locked.
     sinks = application.sinks(run_dir, limits.job_timeout_s)

@@ -56,14 +56,14 @@ def test_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
     log.close()
     rundir.close()
     away = store.rename(tmp_path / "away")
-    for _ in range(2):  # a folder that the refusal has made is no store either
-        assert f"has no {MARKER}, but {run}/state.db lists data" in refused(run, store)
+    assert f"has no {MARKER}, but {run}/state.db lists data" in refused(run, store)
+    assert not store.exists(), "nothing is left where nothing was mounted"
     assert "holds the data of another log" in refused(tmp_path / "other", away)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/theirs.txt").touch()
     assert f"holds 'theirs.txt' and no {MARKER}" in refused(run, tmp_path / "full")
     (tmp_path / "file").touch()
-    assert "cannot be used (File exists)" in refused(run, tmp_path / "file")
+    assert "cannot be used (Not a directory)" in refused(run, tmp_path / "file")
 
 
 def test_nothing_is_written_to_a_store_that_vanished(tmp_path: Path) -> None:

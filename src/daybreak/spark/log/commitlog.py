@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from daybreak.model import EngineBug
-from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log import moves as m
 from daybreak.spark.log import places as p
 from daybreak.spark.log.contract import Database, Statements
@@ -282,7 +282,7 @@ class CommitLog(SegmentLog):
 
     def losses(self) -> dict[str, dict[str, int]]:
         """Rows given up, by query and reason; while the log is out of reach, as last read."""
-        with suppress(LogUnavailable):
+        with suppress(LogUnavailable, LeaseLost):
             self._losses = m.losses(self.database)
         return self._losses
 

@@ -44,7 +44,11 @@ class DataStore:
         self._marker: Path | None = None
         self._stopping = threading.Event()
         if shared:
-            self._refuse_unusable()
+            self._refuse_unusable()  # what is missing is made once it is clear whose it is
+        else:
+            self._make()
+
+    def _make(self) -> None:
         for below in (self.segments, self.checkpoints, self.staging):
             make_folder(below)
 
@@ -54,12 +58,11 @@ class DataStore:
         if not root.parent.is_dir():
             raise ConfigError(place, f"{root.parent} is not there", mount)
         try:
-            root.mkdir(exist_ok=True)
-            found = sorted({path.name for path in root.iterdir()})
+            found = sorted(path.name for path in root.iterdir()) if root.exists() else []
         except OSError as error:
             finding = f"cannot be used ({error.strerror})"
             raise ConfigError(place, finding, mount) from error
-        if not os.access(root, os.W_OK | os.X_OK):
+        if not os.access(root if root.exists() else root.parent, os.W_OK | os.X_OK):
             raise ConfigError(place, "cannot be written to", "allow it, or correct store in [app]")
         others = [name for name in found if name not in (*_FOLDERS, "dead", "late")]
         if others and MARKER not in found and f"{MARKER}.partial" not in found:
@@ -77,6 +80,7 @@ class DataStore:
                     f"has no {MARKER}, but {log.database.shown} lists data that is in its store",
                     "mount or restore the store, or correct store in [app]",
                 )
+            make_folder(self.root)
             text = json.dumps({"log": log.id}).encode()
             write_durably(marker, lambda out: out.write(text))
         elif content != {"log": log.id}:
@@ -85,6 +89,7 @@ class DataStore:
                 f"holds the data of another log than {log.database.shown}",
                 "give each application a store of its own, or restore its log",
             )
+        self._make()
         self._marker = marker
 
     def confirm(self) -> None:

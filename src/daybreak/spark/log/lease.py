@@ -109,7 +109,11 @@ class Lease:
                 taken = _take(db, seen.epoch, lease_s)
             except pg.LockNotAvailable:
                 # Stopped in the midst of a transaction, which nobody else will end.
-                db.execute("SELECT pg_terminate_backend(%s)", (seen.backend,))
+                db.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid = %s AND datname = current_database() AND usename = current_user",
+                    (seen.backend,),
+                )
                 continue
             if taken is not None:
                 log_id, boot_before, transactions = taken

@@ -95,7 +95,7 @@ class SqliteDatabase:
     def _committed(self, body: Callable[[Statements], T]) -> T:
         try:
             with self._transaction():
-                self.confirm_lease()
+                self._refuse_earlier_epoch()
                 return body(self)
         except sqlite3.OperationalError as error:
             raise LogUnavailable(str(error)) from error
@@ -134,7 +134,9 @@ class SqliteDatabase:
             return not busy
 
     def confirm_lease(self) -> None:
-        # Read within a transaction, or while the lock of the run directory is held.
+        """The lock of the run directory is held, and a look here would wait for others' commits."""
+
+    def _refuse_earlier_epoch(self) -> None:
         [run] = self._db.execute("SELECT run FROM meta").fetchone()
         if run != self._run:
             raise LeaseLost(
