@@ -40,7 +40,7 @@ class Bench:
     def __init__(self, log: CommitLog, queries: int) -> None:
         self._log = log
         self._names = [f"query {n}" for n in range(queries)]
-        self._at = 0
+        self._at = self._segments = 0
         for name in self._names:
             log.register_query(name, "1", {"r": Cursor(0, 0)})
 
@@ -59,9 +59,10 @@ class Bench:
 
     def segment(self) -> float:
         """Milliseconds until one segment is durable."""
-        self._at += 1
+        self._segments += 1
+        number = self._segments
         segment = SegmentRow(
-            stream="s", seq=self._at, checkpoint_id="c", batch_id=self._at, offsets="{}", rows=10,
+            stream="s", seq=number, checkpoint_id="c", batch_id=number, offsets="{}", rows=10,
             bytes=len(CONTENT), arrival_ns=1, file="",
         )  # fmt: skip
         began = time.perf_counter()
