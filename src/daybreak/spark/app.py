@@ -297,7 +297,9 @@ class App:
         return check_log(self.log, "App.log") if isinstance(self.log, str) else self.log
 
     def _store(self) -> Path | None:
-        return None if self.store is None else check_store(str(self.store), Path(), "App.store")
+        return (
+            None if self.store is None else check_store(str(self.store), self.folder, "App.store")
+        )
 
     def _checked_application(
         self, policy: str | BasePolicy | None, found: Findings

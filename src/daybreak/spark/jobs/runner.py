@@ -399,7 +399,7 @@ class JobRunner:
         and the next start delivers it.
         """
         job = self._log.new_job()
-        self._store.confirm()
+        self._store.confirm_folder()  # of the log the commit waits for
         try:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
             every = [move for moved in moves for move in moved]

@@ -178,8 +178,12 @@ class SegmentStore:
         """Waits for a store that is out of reach."""
         self._data.wait()
 
+    def confirm_folder(self) -> None:
+        """``LogUnavailable`` while the store is out of reach."""
+        self._data.confirm()
+
     def confirm(self) -> None:
-        """``LogUnavailable`` while the store is out of reach, ``LeaseLost`` if it is another's."""
+        """As ``confirm_folder``; ``LeaseLost`` if another driver has taken over."""
         self._data.confirm()
         self._log.confirm_lease()
 
