@@ -91,7 +91,7 @@ class Database(Statements, Protocol):
         """Why the database takes nothing now; None while it does."""
 
     def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
-        """``call`` is told, once and from any thread, when another driver has taken over."""
+        """``call`` is called from any thread when another driver has taken over."""
 
     def stop_waiting(self) -> None:
         """From now on nothing waits for a database that is out of reach."""

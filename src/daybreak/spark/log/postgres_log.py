@@ -45,7 +45,7 @@ class PostgresDatabase:
         lease_s: float = LEASE_S,
         announce: Callable[[str], None] = lambda _message: None,
     ) -> None:
-        """``announce`` is told when the start has to wait for another driver.
+        """``announce`` is called when the start has to wait for another driver.
 
         ``timezone``: the one that rows are read in; another one than before is refused.
         """
@@ -96,11 +96,11 @@ class PostgresDatabase:
 
     def _take_lease(self, boot: str | None) -> tuple[Lease, Opened]:
         """Waits for the lease, also while the server restarts."""
-        told: set[str] = set()
+        announced: set[str] = set()
 
         def wait(message: str, seconds: float) -> None:
-            if message not in told:
-                told.add(message)
+            if message not in announced:
+                announced.add(message)
                 self._announce(message)
             time.sleep(seconds)
 
@@ -160,7 +160,10 @@ class PostgresDatabase:
                 db, lease = self._connection(), self._opened()
                 if not lease.begin(db):
                     db.execute("ROLLBACK")
-                    return self._outcome(db, lease, sent)
+                    self._confirm_counted(db, lease, expected=bool(sent) or self._doubt)
+                    if sent:
+                        return sent[0]
+                    continue  # it was one before this one, whose outcome is known now
                 sent.clear()  # a transaction before this one has not been committed
                 result = body(_Transaction(db))
                 sent.append(result)
@@ -181,11 +184,16 @@ class PostgresDatabase:
                 return result
         raise EngineBug("not reached")
 
-    def _outcome(self, db: psycopg.Connection[Any], lease: Lease, sent: list[T]) -> T:
-        """Of a transaction whose lease or whose turn was not what it had to be."""
+    def _confirm_counted(
+        self, db: psycopg.Connection[Any], lease: Lease, *, expected: bool
+    ) -> None:
+        """A transaction that was not acknowledged is committed; ``expected``: there was one.
+
+        ``LeaseLost`` if it cannot be found out any more, since another driver has taken over.
+        """
         epoch, transactions, holder = lease.stored(db)
         if epoch != lease.epoch:
-            self._doubt = self._doubt or bool(sent)
+            self._doubt = self._doubt or expected
             self._lost = LeaseLost(
                 self.shown,
                 f"another driver ({holder or 'which has ended'}) has taken over, epoch {epoch}: "
@@ -194,12 +202,11 @@ class PostgresDatabase:
             )
             self._wake.set()
             raise self._lost
-        if sent and transactions == lease.transactions + 1:
-            lease.committed()
-            return sent[0]
-        raise EngineBug(
-            f"{self.shown}: holds {transactions} transactions, not {lease.transactions}"
-        )
+        if not expected or transactions != lease.transactions + 1:
+            raise EngineBug(
+                f"{self.shown}: holds {transactions} transactions, not {lease.transactions}"
+            )
+        lease.committed()
 
     def _pause(self, error: Exception, *, waits: bool, sent: bool) -> None:
         """Until the next attempt; ``LogUnavailable`` where nothing waits for it."""

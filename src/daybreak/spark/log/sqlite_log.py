@@ -149,7 +149,7 @@ class SqliteDatabase:
         return None
 
     def on_lost(self, call: Callable[[LeaseLost], None]) -> None:
-        """Only the lock of the run directory could be lost: whoever commits next finds out."""
+        """Never called: the lock of the run directory keeps other drivers out."""
 
     def stop_waiting(self) -> None:
         """Nothing ever waits here."""
