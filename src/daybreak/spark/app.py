@@ -12,16 +12,18 @@ from typing import Any, Literal, overload
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.model.arrivals import Arrivals
 from daybreak.model.declarations import MEMORY, qos_from, query_from, stream_from
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
-from daybreak.model.pipeline import DEFAULT_POLICY, Pipeline
+from daybreak.model.pipeline import Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
 from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.storage import LogUrl, check_log, check_store
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
@@ -87,6 +89,10 @@ class App:
     max_window: str = "1 hour"
     #: The time zone that local times are read and written in; None: that of the Spark session.
     timezone: str | None = None
+    #: The database of the commit log, ``postgresql://...``; None: SQLite in the run directory.
+    log: LogUrl | str | None = field(default=None, repr=False)
+    #: The folder of segments, checkpoints and staged results; None: the run directory.
+    store: Path | str | None = None
     _views: dict[str, ViewSpec] = field(default_factory=dict)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
@@ -139,7 +145,7 @@ class App:
             found.raise_any()
         app._views = {v.name: v for v in pipeline.views}
         app.max_window = pipeline.max_window or app.max_window
-        app.timezone = pipeline.timezone
+        app.timezone, app.log, app.store = pipeline.timezone, pipeline.log, pipeline.store
         app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
         return app
 
@@ -287,11 +293,21 @@ class App:
             check_timezone(self.timezone, "[app]")
         return with_timezone(self.spark, self.timezone, "[app]")
 
+    def _log(self) -> LogUrl | None:
+        return check_log(self.log, "App.log") if isinstance(self.log, str) else self.log
+
+    def _store(self) -> Path | None:
+        return (
+            None if self.store is None else check_store(str(self.store), self.folder, "App.store")
+        )
+
     def _checked_application(
         self, policy: str | BasePolicy | None, found: Findings
     ) -> CheckedApplication:
         chosen = found.tried(lambda: self._chosen_policy(policy), None)
         spark = found.tried(self._session, self.spark)
+        log = found.tried(self._log, None)
+        store = found.tried(self._store, None)
         schemas, times = self._read_streams(found)
         checker = Checker(spark, schemas, times, panes=self.panes)
         max_window_us = found.tried(
@@ -330,6 +346,8 @@ class App:
                 **{s.name: _fingerprint(_Declared(s), checked[s.name], texts) for s in shared},
             },
             max_window_us=max_window_us,
+            log=log,
+            store=store,
         )
 
     def run(

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.event_time import ANCHORS
-from daybreak.spark.failures import failure_of
+from daybreak.spark.failures import LeaseLost, failure_of
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
@@ -399,6 +399,7 @@ class JobRunner:
         and the next start delivers it.
         """
         job = self._log.new_job()
+        self._store.confirm_folder()  # of the log the commit waits for
         try:
             staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
             every = [move for moved in moves for move in moved]
@@ -411,8 +412,11 @@ class JobRunner:
         failed: dict[str, Failure] = {}
         for file in files:
             try:
+                self._store.confirm()
                 bring(sinks[file.query], file)
                 self._syncer.add(file)
+            except LeaseLost:
+                raise  # the driver that took over delivers it
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
