@@ -50,7 +50,7 @@ def test_a_policy_decides_how_much_a_micro_batch_reads() -> None:
     bench = Bench("round-robin", train=250)
     bench.running("q")
     assert bench.hear(bench.pending("q", 1)) == ["q"]
-    assert bench.bridge.units["q"] == (), "all there is"
+    assert not bench.bridge.units["q"], "all there is"
     bench.hear(bench.ready("q", rows=100, units=1))
     assert bench.hear(bench.pending("q", 9)) == ["q"]
     assert bench.bridge.units["q"] == (2,)
