@@ -43,7 +43,7 @@ def child(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def measured(asked: argparse.Namespace) -> dict[str, Any]:
     base: dict[str, Any] = {
-        "queries": asked.queries, "warm_rows": 1000, "backlog": asked.backlog,
+        "queries": asked.queries, "backlog": asked.backlog,
         "idle_s": asked.idle_s, "load_s": asked.load_s, "drain_s": asked.drain_s,
     }  # fmt: skip
     say(f"capacity of FAIR pools, {asked.queries} queries")
@@ -102,10 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parse.add_argument("--load-s", type=float, default=180.0)
     parse.add_argument("--drain-s", type=float, default=60.0)
     parse.add_argument("--idle-s", type=float, default=30.0)
-    parse.add_argument("--backlog", type=int, default=300_000)
+    parse.add_argument("--backlog", type=int, default=200_000)
     asked = parse.parse_args(arguments)
     if asked.quick:
-        asked.load_s, asked.drain_s, asked.idle_s, asked.backlog = 35.0, 15.0, 6.0, 200_000
+        asked.load_s, asked.drain_s, asked.idle_s, asked.backlog = 40.0, 20.0, 6.0, 60_000
     began, load = time.time(), os.getloadavg()[0]
     found = measured(asked)
     found["criteria"] = criteria(found)

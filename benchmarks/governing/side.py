@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.governing.workload import CLASSES, Made, classes_of, queries, start
+from benchmarks.governing.workload import CLASSES, FILE_ROWS, Made, classes_of, queries, start
 from pyspark.sql import SparkSession
 
 from daybreak.spark.governed.governor import Governor
@@ -32,6 +32,8 @@ TUNED = {
 }
 
 
+#: Batches of several lengths show what starting one costs, and what a file adds.
+WARM_FILES = (1, 1, 2, 4, 1, 3)
 #: The JVM still compiles after its work is done.
 SETTLE_S = 8.0
 
@@ -152,8 +154,8 @@ def run(plan: Mapping[str, Any]) -> None:
     """Idle, then each load in turn; a rate of 0 measures capacity instead."""
     with tempfile.TemporaryDirectory() as folder:
         side = Side(plan["side"] == "governed", plan["queries"], Path(folder))
-        for _ in range(3):  # what is compiled, and what the policy learns of costs
-            side.feed(plan["warm_rows"], 1e9).wait()
+        for files in WARM_FILES:  # what is compiled, and what the policy learns of costs
+            side.feed(files * FILE_ROWS, 1e9).wait()
             side.drain(120)
         if plan["side"] == "capacity":
             tell(capacity_per_s=capacity(side, plan["backlog"]))

@@ -67,6 +67,17 @@ def test_an_idle_machine_answers_sooner_than_it_must() -> None:
     assert 0.5 < found.load.sum() / 2 < 0.65
 
 
+def test_time_that_a_dropped_cell_leaves_makes_others_answer_sooner() -> None:
+    """A cell that does not fit has a price, and its place stays empty."""
+    cheap = flow(per_tuple_s=1e-5)
+    dear = flow(per_tuple_s=0.95e-3, weight=0.01)
+    alone = plan_periods([cheap], 1, 0.93)
+    both = plan_periods([cheap, dear], 1, 0.93)
+    assert both.served.tolist() == [True, False]
+    assert both.price > 0
+    assert both.period_s[0] == pytest.approx(alone.period_s[0], rel=0.1)
+
+
 def test_equal_cells_have_equal_periods() -> None:
     found = plan_periods([flow(rate=500.0) for _ in range(5)], 1, 0.93)
     assert found.served.all()

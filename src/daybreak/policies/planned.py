@@ -199,7 +199,7 @@ class Planned(BasePolicy):
         return c.latest_ns + max(round(_deadline_ns(self._plan.flows[c.cell])), NS_PER_S)
 
     def _room_ns(self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int) -> int:
-        """How long a job of this cell may take, before a worthier one must begin.
+        """How long a job of this cell may be expected to take, before a worthier one must begin.
 
         As long as it likes, if another worker is free by then.
         """
@@ -214,7 +214,7 @@ class Planned(BasePolicy):
         idle = self.view.workers - 1 - len(others)
         if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
             return 2**62
-        return max(latest_ns - now_ns, 0)
+        return round(max(latest_ns - now_ns, 0) / overrun)
 
     def _least_job_ns(self, cell: int) -> int:
         """The shortest job of use: twice its start, or one window."""

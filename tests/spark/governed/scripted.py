@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from daybreak.model.limits import Limits
@@ -33,14 +33,17 @@ class Scripted(NoBridge):
         super().__init__()
         self.events: list[GateEvent] = []
         self.grants: list[str] = []
+        #: What each query was allowed to read at its last grant.
+        self.units: dict[str, tuple[int, ...]] = {}
         self.cancelled: list[str] = []
 
     def poll(self, ms: int) -> list[GateEvent]:
         events, self.events = self.events, []
         return events
 
-    def grant(self, run: str) -> bool:
+    def grant(self, run: str, units: Sequence[int] = ()) -> bool:
         self.grants.append(run)
+        self.units[run] = tuple(units)
         return True
 
     def cancel(self, run: str) -> None:
@@ -51,11 +54,16 @@ class Bench:
     """A driver, and queries by name; a query's run has its name until it is restarted."""
 
     def __init__(
-        self, policy: str = "fixed-priority", classes: Mapping[str, float] = CLASSES, **limits: Any
+        self,
+        policy: str = "fixed-priority",
+        classes: Mapping[str, float] = CLASSES,
+        train: int = 0,
+        **limits: Any,
     ) -> None:
         self.bridge = Scripted()
+        params = {"train": train} if train else {}
         self.driver = GovernedDriver(
-            self.bridge, make_policy_with(policy), ClassBook(classes), silent,
+            self.bridge, make_policy_with(policy, **params), ClassBook(classes), silent,
             workers=1, seed=1, limits=Limits(**limits), idle_grant_s=0.01,
         )  # fmt: skip
         self._turns: dict[str, int] = {}

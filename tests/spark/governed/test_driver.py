@@ -45,6 +45,21 @@ def test_the_alarm_goes_first_whatever_came_first(policy: str) -> None:
     assert sorted(order) == sorted(names)
 
 
+def test_a_policy_decides_how_much_a_micro_batch_reads() -> None:
+    """In files, by the rows that a file held so far; what was not read waits on."""
+    bench = Bench("round-robin", train=250)
+    bench.running("q")
+    assert bench.hear(bench.pending("q", 1)) == ["q"]
+    assert not bench.bridge.units["q"], "all there is"
+    bench.hear(bench.ready("q", rows=100, units=1))
+    assert bench.hear(bench.pending("q", 9)) == ["q"]
+    assert bench.bridge.units["q"] == (2,)
+    left = (UnitGroup(round(time.time() * 1000), 0, 7),)
+    assert bench.hear(bench.ready("q", rows=200, units=2, left=left)) == ["q"]
+    assert bench.driver.roster.engine is not None
+    assert bench.driver.roster.engine.state.tuples_in[0] == 300
+
+
 def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
     bench = Bench()
     bench.running("q")

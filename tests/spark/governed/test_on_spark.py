@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from examples import governed as example
 from tests.until import until
 
 from daybreak.model.errors import ConfigError
+from daybreak.policies.registry import make_policy_with
 from daybreak.spark.governed.governor import Governor
 from daybreak.spark.governed.governor_commands import handle
 
@@ -146,6 +148,48 @@ def _steer(session: SparkSession, governor: Governor, feed: Feed, counts: Any) -
     assert [c["by"] for c in governor.changes[:2]] == ["test", "program"]
     with pytest.raises(ConfigError, match="is not running"):
         governor.pause("cuonts")
+
+
+def test_the_six_queries_of_the_example_give_what_they_give_ungoverned(
+    spark: SparkSession, session: SparkSession, governor: Governor, tmp_path: Path
+) -> None:
+    """Duplicates, counts, session windows, a join, a state in Python, and a ``foreachBatch``."""
+    source = tmp_path / "readings"
+    source.mkdir()
+    example.write_readings(source, 600, rate=10**6, every_s=0.0003)
+    found = {}
+    for way, own in (("free", spark.newSession()), ("governed", session)):
+        out, alarms = tmp_path / way, example.Alarms()
+        running = list(example.queries(own, source, out, alarms, max_files=1))
+        for query in running:
+            query.processAllAvailable()
+        found[way] = example.results(own, out, alarms)
+        names = {query.name for query in running}
+        for query in running:
+            query.stop()
+    assert len(found["free"]) == 7  # six, and how many rows raised the alarm
+    assert found["governed"] == found["free"]
+    assert governor.report().by_query().keys() == names
+
+
+def test_a_policy_decides_how_many_files_a_micro_batch_reads(
+    session: SparkSession, governor: Governor, feed: Feed
+) -> None:
+    governor.set_policy(make_policy_with("round-robin", train=20))
+    feed.put()
+    query = feed.read(session).writeStream.format("noop").queryName("q").start()
+    query.processAllAvailable()
+    governor.pause("q")
+    for _ in range(5):
+        feed.put()
+    until(lambda: governor.snapshot().queries[0].waiting == 50, "the files to be seen")
+    governor.resume("q")
+    query.processAllAvailable()
+    batches = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+    assert batches == [10, 20, 20, 10]
+    governor.stop()
+    limits = str(cast(Any, query)._jsq.streamingQuery().uniqueSources())
+    assert "ReadAllAvailable" in limits, "free again"
 
 
 def test_failures_are_restarted_with_backoff_or_reported_and_others_continue(

@@ -97,8 +97,7 @@ def _plan(
     margin = _margin(flows, table, choice)
     if margin > 0.01 * budget:
         choice, price = choose(table, max(budget - margin, budget / 2))
-    if not price:
-        choice = _sooner(flows, table, choice, COMFORT * workers)
+    choice = _sooner(flows, table, choice, min(COMFORT * workers, budget))
     rows = np.arange(len(choice))
     return Periods(
         table.period_s[rows, choice], table.load[rows, choice], table.value[rows, choice],

@@ -20,11 +20,14 @@ NS_PER_MS = 1_000_000
 
 
 class WholeBacklog(Inbox):
-    """A micro-batch takes what its source gives it: the policy decides when, not how much."""
+    """What waits is an estimate: a job takes all of it, and brings back what was not read."""
+
+    #: How many of the tuples last taken the micro-batch is to read at most; None: all of them.
+    allowed: int | None = None
 
     def take(self, limit: int | None) -> list[Waiting]:
-        """All of it, whatever the limit."""
-        del limit
+        """All of it; the limit goes along with the grant."""
+        self.allowed = limit if limit is not None and limit < self.tuples else None
         return super().take(None)
 
 
@@ -40,6 +43,10 @@ class UnitRows:
                 seen = source.rows / source.units
                 before = self._rows.get(source.name, seen)
                 self._rows[source.name] = before + (seen - before) * _LATEST
+
+    def units(self, source: str, tuples: int) -> int:
+        """How many units hold so many tuples; at least one, or nothing would be read."""
+        return max(1, int(tuples / max(self._rows.get(source, 1.0), 1e-9)))
 
     def tuples(self, source: str, units: int) -> int:
         """What so many units are expected to hold; a query that has any is never without."""

@@ -7,7 +7,7 @@ to install on a cluster. One queue carries all that happens there to Python, as 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from threading import Event
@@ -184,9 +184,12 @@ class Bridge:
         """Ends a ``poll`` that waits."""
         self._gates.nudge()
 
-    def grant(self, run: str) -> bool:
-        """Lets a query run one micro-batch; False if it is gone."""
-        return bool(self._gates.grant(run))
+    def grant(self, run: str, units: Sequence[int] = ()) -> bool:
+        """Lets a query run one micro-batch; False if it is gone.
+
+        ``units``: how many files or offsets of each source it takes at most; empty: all.
+        """
+        return bool(self._gates.grant(run, ",".join(map(str, units))))
 
     def probe(self) -> None:
         """Looks at all sources; what has changed is reported by ``poll``."""
@@ -230,7 +233,7 @@ class NoBridge(Bridge):
     def nudge(self) -> None:
         self._nudged.set()
 
-    def grant(self, run: str) -> bool:
+    def grant(self, run: str, units: Sequence[int] = ()) -> bool:
         return False
 
     def probe(self) -> None:

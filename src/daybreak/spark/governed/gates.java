@@ -28,7 +28,10 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.execution.streaming.*;
 import org.apache.spark.sql.execution.streaming.runtime.*;
@@ -125,11 +128,12 @@ public class Gates extends StreamingQueryListener {
         tell(event);
     }
 
-    /** Lets a query run one micro-batch; false if it is gone. */
-    public boolean grant(String run) {
+    /** Lets a query run one micro-batch, of so many units of each source ("": of all there are);
+        false if it is gone. */
+    public boolean grant(String run, String units) {
         Gate gate = (Gate) gates.get(run);
         if (gate == null) return false;
-        gate.grant();
+        gate.grant(units);
         return true;
     }
 
@@ -452,6 +456,7 @@ public class Gates extends StreamingQueryListener {
         StreamingQueryProgress last = null;
         long dueMs = 0L;
         String reported = "";
+        Object limits = null;  // of its sources, as the program has set them
 
         Gate(Gates gates, String run, StreamExecution x, long intervalMs) {
             this.gates = gates;
@@ -499,15 +504,52 @@ public class Gates extends StreamingQueryListener {
             try { grants.acquire(); } catch (InterruptedException stopped) { rethrow(stopped); }
             finally { parked = false; }
         }
-        synchronized void grant() {
+        synchronized void grant(String units) {
             parked = false;  // from here on the query's thread alone touches its sources
+            limit(units);
             turn++;
             grants.release();
         }
         synchronized void open() {
+            limit("");
             open = true;
             parked = false;
             grants.release();
+        }
+        /** How much the next micro-batch takes at most; all there is where internals are missing. */
+        void limit(String units) {
+            try {
+                Object now = call(x, "uniqueSources");
+                if (limits == null && !((scala.collection.Map) now).isEmpty()) limits = now;
+                Object limited = limits == null ? now : limited(units);
+                if (limited == now) return;
+                Class[] map = new Class[] {scala.collection.immutable.Map.class};
+                x.getClass().getMethod("uniqueSources_$eq", map).invoke(x, new Object[] {limited});
+            } catch (Throwable missing) { return; }
+        }
+        /** The limits of its sources; what the program has set stays an upper bound. */
+        Object limited(String units) {
+            scala.collection.immutable.Map own = (scala.collection.immutable.Map) limits;
+            Object limited = own;
+            String[] most = units.length() == 0 ? new String[0] : units.split(",");
+            for (int s = 0; s < most.length && s < inputs.length; s++) {
+                Object source = inputs[s].source;
+                scala.Option before = own.get(source);
+                if (!before.isDefined() || !(source instanceof SupportsAdmissionControl)) continue;
+                boolean files = inputs[s].feed instanceof FileFeed;
+                Object least = least((ReadLimit) before.get(), Long.parseLong(most[s]), files);
+                limited = ((scala.collection.immutable.Map) limited).updated(source, least);
+            }
+            return limited;
+        }
+        static ReadLimit least(ReadLimit own, long units, boolean files) {
+            if (own instanceof ReadMaxFiles)
+                return ReadLimit.maxFiles((int) Math.min(units, ((ReadMaxFiles) own).maxFiles()));
+            if (own instanceof ReadMaxRows)
+                return ReadLimit.maxRows(Math.min(units, ((ReadMaxRows) own).maxRows()));
+            if (!(own instanceof ReadAllAvailable)) return own;
+            return files ? ReadLimit.maxFiles((int) Math.min(units, Integer.MAX_VALUE))
+                : ReadLimit.maxRows(units);
         }
         Input[] inputs() {
             List sources = scala.jdk.javaapi.CollectionConverters.asJava(x.sources());

@@ -55,6 +55,8 @@ class Job:
     order: GrantOrder
     taken: tuple[Waiting, ...]
     began_ns: int
+    #: How many units of each source it may read; empty: as many as there are.
+    units: tuple[int, ...] = ()
     ran: bool = False
     ms: int = 0
     rows: int = 0

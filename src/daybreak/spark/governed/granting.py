@@ -49,7 +49,8 @@ class Granting:
             return
         if order.done:
             self._roster.came.append(JobBegan(order.started.order, len(order.done)))
-        query.job = Job(order, group.taken, time.time_ns())
+        units = self._roster.units(query, self._roster.allowed(query))
+        query.job = Job(order, group.taken, time.time_ns(), units)
         query.left(())
         if query.run is not None:
             self.grant(query)
@@ -61,8 +62,9 @@ class Granting:
     def grant(self, query: Governed) -> None:
         """Of a query that is gone by now, the end is reported soon."""
         assert query.run is not None
+        assert query.job is not None
         query.parked = False
-        self._bridge.grant(query.run)
+        self._bridge.grant(query.run, query.job.units)
 
     def used(self, query: Governed, job: Job, groups: tuple[UnitGroup, ...]) -> None:
         """A query has used its grant, and so much is left."""

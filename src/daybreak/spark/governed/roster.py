@@ -144,6 +144,19 @@ class Roster:
     def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
         return as_waiting(group, query.sources, self._rows, query.since_ms)
 
+    def allowed(self, query: Governed) -> int | None:
+        """How many tuples the policy lets the query read in the turn it was just given."""
+        assert self.engine is not None
+        inbox = self.engine.queries.inboxes[query.box]
+        return inbox.allowed if isinstance(inbox, WholeBacklog) else None
+
+    def units(self, query: Governed, tuples: int | None) -> tuple[int, ...]:
+        """The same in units of each of its sources; empty: as many as there are."""
+        if tuples is None or not query.sources:
+            return ()
+        each = tuples // len(query.sources)
+        return tuple(self._rows.units(source, each) for source in query.sources)
+
     def ask(self, query: Governed) -> None:
         """Asks for a grant although nothing is known to wait: a tuple that may be none."""
         if not query.asked:
