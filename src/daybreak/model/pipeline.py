@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from daybreak.model.declarations import read_qos, read_query, read_sql, read_stream
+from daybreak.model.declarations import (
+    read_qos,
+    read_query,
+    read_sql,
+    read_static_table,
+    read_stream,
+)
 from daybreak.model.environment import filled
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
@@ -30,7 +36,7 @@ from daybreak.model.network import (
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, spark_settings
-from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.sqlnames import names_in
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.model.timezone import check_timezone
@@ -56,6 +62,7 @@ class Pipeline:
     network: Network
     limits: Limits = field(default_factory=Limits)
     views: tuple[ViewSpec, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     #: The longest window that is allowed on Spark; left out: an hour.
     max_window: str | None = None
     #: The time zone that local times are read and written in; left out: Spark's.
@@ -100,6 +107,7 @@ class Pipeline:
             network=Network(streams=[], boxes=[], queries=[], classes=declared.classes),
             limits=limits,
             views=tuple(declared.views),
+            tables=tuple(declared.tables),
             max_window=max_window,
             timezone=timezone,
             spark=found.tried(lambda: _spark(root, folder), SparkSettings()),
@@ -130,6 +138,7 @@ class _Declarations:
         self.classes = found.tried(lambda: _classes(root, found), (QueryClass(name=DEFAULT_CLASS),))
         self.streams: list[StreamSpec] = []
         self.views: list[ViewSpec] = []
+        self.tables: list[TableSpec] = []
         self.specs: list[QuerySpec] = []
         self._boxes: list[Box] = []
         self._queries: list[Query] = []
@@ -137,6 +146,7 @@ class _Declarations:
         self._broken: tuple[str, ...] = ()
         for key, add in (
             ("streams", self._add_stream),
+            ("tables", self._add_table),
             ("boxes", self._add_box),
             ("views", self._add_view),
             ("queries", self._add_query),
@@ -163,6 +173,13 @@ class _Declarations:
         self._readable = (*self._readable, name)
         self._broken = (*self._broken, name)
         self.streams.append(read_stream(name, table))
+        self._broken = self._broken[:-1]
+
+    def _add_table(self, name: str, table: Table) -> None:
+        self._broken = (*self._broken, name)
+        self.tables.append(read_static_table(name, table))
+        if name in self._readable:
+            raise table.error("is also the name of a stream", "rename one of them")
         self._broken = self._broken[:-1]
 
     def _add_box(self, name: str, table: Table) -> None:

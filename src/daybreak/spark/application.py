@@ -22,6 +22,7 @@ from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.static_tables import StaticTables
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class CheckedApplication:
     fingerprints: Mapping[str, str]
     #: The longest window that is allowed.
     max_window_us: int
+    #: Rows that queries join with.
+    tables: StaticTables
 
     def windows(self) -> dict[str, Windowing]:
         """The windows of each query that has some."""
