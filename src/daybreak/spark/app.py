@@ -333,7 +333,9 @@ class App:
         spark = found.tried(self._session, self.spark)
         schemas, times = self._read_streams(found)
         tables = found.tried(lambda: self._read_tables(spark), StaticTables(spark))
-        checker = Checker(spark, schemas, times, panes=self.panes, tables=tuple(self._tables))
+        checker = Checker(
+            spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name)
+        )
         max_window_us = found.tried(
             lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
         )
