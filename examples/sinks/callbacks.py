@@ -52,7 +52,7 @@ def comfort(temperature: int | None, humidity: int | None) -> float | None:
 
 def main(folder: Path, spark: SparkSession | None = None) -> int:
     app = App.local("callbacks", cores=2) if spark is None else App(spark, name="callbacks")
-    app.spark.udf.register("comfort", udf(comfort, "double"))
+    app.spark.udf.register("comfort", udf(comfort, "double", useArrow=False))
     alerts = Alerts(folder / "alerts.db")
     app.stream("readings", format="generator", options={"limit": ROWS, "seed": 7})
     app.query(
