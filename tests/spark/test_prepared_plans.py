@@ -273,7 +273,8 @@ def test_a_static_table_of_a_few_rows_takes_little_memory(plans: Plans, runner: 
     """Spark keeps it in pages of 32 MB by itself: a few dozen plans would push each other out."""
     static = recipe(KINDS["static"])
     assert runner.run(static, TRAINS[0]) is not None
-    assert 1_000 < plans.get(static, runner._make_planner).bytes < 4 << 20
+    planned = plans.get(static, runner._make_planner, plans.tables())
+    assert 1_000 < planned.bytes < 4 << 20
 
 
 def test_workers_share_a_plan_but_not_its_state(session: SparkSession, plans: Plans) -> None:
