@@ -130,8 +130,10 @@ class RedisServer(Server):
 class PostgresServer(Server):
     """PostgreSQL with one database and one user, ``postgres``, trusted on loopback."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fsync: bool = False) -> None:
+        """``fsync``: commits wait for the disk, as they do in production."""
         super().__init__()
+        self._fsync = "on" if fsync else "off"
         self.as_user = (
             ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
             if os.geteuid() == 0
@@ -157,7 +159,7 @@ class PostgresServer(Server):
         return [
             *self.as_user, binary("postgres", "postgresql"), "-D", str(self.data),
             "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.directory),
-            "-c", "fsync=off", "-c", "max_connections=60",
+            "-c", f"fsync={self._fsync}", "-c", "max_connections=60",
         ]  # fmt: skip
 
     def ready(self) -> bool:

@@ -4,9 +4,11 @@
 
     python benchmarks/soak.py [--seed 7] [--json]        # everything, about an hour
     python benchmarks/soak.py --only kills --kills 100
-    python benchmarks/soak.py --only kafka|tables|disk|steady|fuzz --docs docs/results
+    python benchmarks/soak.py --only drivers|kafka|tables|disk|steady|fuzz --docs docs/results
 
 kills   SIGKILL over all stages of a life, a hundred times: exactly the oracle's rows in the end.
+drivers SIGKILL twenty times, and the driver's working directory is deleted; another one continues
+        elsewhere from the log in PostgreSQL and the store: exactly the oracle's rows in the end.
 kafka   SIGKILL twenty times while rows pass from a topic to files and a topic, with a real broker:
         files hold every row once, the topic at least once with headers that identify
         repetitions.

@@ -21,6 +21,10 @@ STEADY = 0.01
 STUCK = 3.0
 
 
+#: Where the search begins.
+GUESS_PER_S = 80_000.0
+
+
 class Gathering(BasePolicy):
     """Cells in turn, each in long jobs over what has gathered for five seconds."""
 
@@ -79,7 +83,7 @@ def keeps_up(
 
 
 def capacity_per_s(
-    keeps: Callable[[float], bool], *, guess: float = 80_000.0, within: float = 0.1
+    keeps: Callable[[float], bool], *, guess: float = GUESS_PER_S, within: float = 0.1
 ) -> float:
     """The highest rate that is kept up with, to ``within`` of it."""
     low, high = 0.0, guess

@@ -26,11 +26,23 @@ SEED = 7
 LOG = "log.txt"
 
 
-def pipeline(rows: int, rate_per_s: float, *, train: int = 200, limits: str = "") -> str:
-    """The text of the pipeline file; ``limits`` are lines of its ``[limits]``."""
+def pipeline(
+    rows: int,
+    rate_per_s: float,
+    *,
+    train: int = 200,
+    limits: str = "",
+    app: str = "",
+    out: str = "out",
+) -> str:
+    """The text of the pipeline file; ``limits`` and ``app`` are lines of these tables.
+
+    ``out``: the folder of the sinks.
+    """
     return f"""
 [app]
 policy = "stride"
+{app}
 [policy]
 train = {train}
 [limits]
@@ -46,25 +58,25 @@ time = "at"
 [queries.everything]
 class = "low"
 sql = "SELECT reading, station, temperature, wind, at FROM readings"
-sink = {{ format = "parquet", path = "out/everything" }}
+sink = {{ format = "parquet", path = "{out}/everything" }}
 [queries.warm]
 class = "high"
 sql = "SELECT reading, temperature FROM readings WHERE temperature > 20"
-sink = {{ format = "json", path = "out/warm" }}
+sink = {{ format = "json", path = "{out}/warm" }}
 [queries.windy]
 class = "low"
 sql = "SELECT reading FROM readings WHERE wind > 45"
-sink = {{ format = "csv", path = "out/windy" }}
+sink = {{ format = "csv", path = "{out}/windy" }}
 [queries.tumbling]
 class = "high"
 sql = "SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '1 second')"
-sink = {{ format = "parquet", path = "out/tumbling" }}
+sink = {{ format = "parquet", path = "{out}/tumbling" }}
 [queries.sliding]
 class = "low"
 sql = '''
 SELECT window.end AS e, count(*) AS n FROM readings GROUP BY window(at, '2 seconds', '1 second')
 '''
-sink = {{ format = "parquet", path = "out/sliding" }}
+sink = {{ format = "parquet", path = "{out}/sliding" }}
 """
 
 

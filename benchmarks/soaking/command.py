@@ -16,6 +16,7 @@ from benchmarks.soaking.disk import disk
 from benchmarks.soaking.fuzz import fuzz
 from benchmarks.soaking.kafka_kills import soak_kafka
 from benchmarks.soaking.kills import kills
+from benchmarks.soaking.lost_drivers import soak_drivers
 from benchmarks.soaking.present import publish, summary
 from benchmarks.soaking.steady import steady
 from benchmarks.soaking.table_kills import soak_tables
@@ -36,8 +37,10 @@ def main() -> int:
         description="Kills, a full disk, a long run and nonsense; see the head of soak.py.",
         epilog="Example: python benchmarks/soak.py --only kills --kills 20 --seed 7",
     )
-    parser.add_argument("--only", choices=("kills", "kafka", "tables", "disk", "steady", "fuzz"))
+    parts_of_it = ("kills", "drivers", "kafka", "tables", "disk", "steady", "fuzz")
+    parser.add_argument("--only", choices=parts_of_it)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--drivers", type=int, default=20, help="lost with their disks")
     parser.add_argument("--kafka-kills", type=int, default=20)
     parser.add_argument("--table-kills", type=int, default=20)
     parser.add_argument("--spells", type=int, default=40, help="how often the disk is filled")
@@ -51,6 +54,7 @@ def main() -> int:
     given = parser.parse_args()
     parts: dict[str, Part] = {
         "kills": lambda f: kills(given.kills, given.seed, f, say),
+        "drivers": lambda f: soak_drivers(given.drivers, given.seed, f, say),
         "kafka": lambda f: soak_kafka(given.kafka_kills, given.seed, f, say),
         "tables": lambda f: soak_tables(given.table_kills, given.seed, f, say),
         "disk": lambda f: disk(given.spells, given.seed, f, say),

@@ -50,7 +50,7 @@ def summary(outcome: Outcome) -> list[Sequence[str]]:
 def _done(name: str, found: Mapping[str, Any]) -> str:  # noqa: PLR0911  # one line a part
     if "skipped" in found:
         return "nothing"
-    if name == "kills":
+    if name in ("kills", "drivers"):
         return f"{found['kills']} kills, {found['rows']} rows"
     if name == "kafka":
         return f"{found['kills']} kills, {found['rows']} rows, {found['repeated']} records repeated"
@@ -164,6 +164,15 @@ def _kafka(found: Mapping[str, Any]) -> str:
     )
 
 
+def _drivers(_found: Mapping[str, Any]) -> str:
+    return (
+        "Every driver runs in a folder of its own, with its log in PostgreSQL and its store on a "
+        "shared path. It is ended by\nSIGKILL at a random moment, the JVM in the same instant or "
+        "not, and its folder is deleted; the next one starts in\nanother folder and continues. "
+        "Then the sinks are compared as above.\n"
+    )
+
+
 def _tables(found: Mapping[str, Any]) -> str:
     rows: list[Sequence[str]] = [("killed in", "times")]
     rows += [(stage, str(times)) for stage, times in found["by_stage"].items()]
@@ -176,8 +185,8 @@ def _tables(found: Mapping[str, Any]) -> str:
 
 
 SECTIONS = {
-    "kills": _kills, "kafka": _kafka, "tables": _tables, "disk": _disk, "steady": _steady,
-    "fuzz": _fuzz,
+    "kills": _kills, "drivers": _drivers, "kafka": _kafka, "tables": _tables, "disk": _disk,
+    "steady": _steady, "fuzz": _fuzz,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from daybreak.runtime.report import FORMAT, RunReport
 from daybreak.runtime.starts import load_run
 from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.whatif import what_if
-from daybreak.spark.adhoc import retained
+from daybreak.spark.adhoc import Kept, retained
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.migration import VERSION
 from daybreak.spark.log.rundir import LAYOUT, RunDirectory
@@ -167,7 +167,7 @@ def test_a_later_log_is_refused_before_anything_is_done_to_it(tmp_path: Path) ->
     with pytest.raises(NewerFormat, match=refused):
         CommitLog(path)
     with pytest.raises(NewerFormat, match=refused):
-        retained(tmp_path, "readings")  # as `daybreak query` does
+        retained(Kept(tmp_path), "readings")  # as `daybreak query` does
     assert path.read_bytes() == before
 
 

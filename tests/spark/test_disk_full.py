@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from tests.until import until
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
+from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.log.durable import sync_files
 from daybreak.spark.maintenance import prune
 from daybreak.spark.run import Run
@@ -59,23 +59,23 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     def counted(*arguments: Any) -> Any:
         try:
             return commit(*arguments)
-        except sqlite3.OperationalError:
+        except LogUnavailable:
             hits[0] += 1
             raise
 
     def forgetting(*arguments: Any) -> Any:
         if full.is_set():  # a delete needs room, too: in the write-ahead log
             hits[0] += 1
-            raise sqlite3.OperationalError("database or disk is full")
+            raise LogUnavailable("database or disk is full")
         return forget(*arguments)
 
     def spells() -> None:
         while not over.wait(chance.uniform(0.05, 0.3)):
             full.set()
-            run.parts.log._rows("PRAGMA max_page_count = 1")  # not below what it has
+            run.parts.log.database.rows("PRAGMA max_page_count = 1")  # not below what it has
             over.wait(chance.uniform(0.05, 0.3))
             full.clear()
-            run.parts.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+            run.parts.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", sync_many)
@@ -89,7 +89,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         over.set()
         thread.join()
         full.clear()
-        run.parts.log._rows(f"PRAGMA max_page_count = {2**31 - 2}")
+        run.parts.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
 
 def test_a_disk_that_is_full_now_and_then_loses_nothing(
@@ -145,7 +145,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
         def full(*arguments: Any) -> Any:
             if left[0] > 0:
                 left[0] -= 1
-                raise sqlite3.OperationalError("database or disk is full")
+                raise LogUnavailable("database or disk is full")
             return commit(*arguments)
 
         monkeypatch.setattr(run.parts.log, "commit", full)

@@ -62,7 +62,7 @@ def test_a_batch_becomes_one_file_and_one_row_of_the_log(tmp_path: Path) -> None
         assert (segment.seq, segment.batch_id, segment.rows) == (0, 7, 3)
         assert (segment.arrival_ns, segment.offsets) == (1007, '{"logOffset":7}')
         file = tmp_path / "segments" / segment.file
-        assert file == tmp_path / "segments" / "r" / "000000000000.parquet"
+        assert file == tmp_path / "segments" / "r" / "000000000000-0001.parquet"
         assert file.stat().st_size == segment.bytes
         assert pq.read_table(file, partitioning=None).to_pylist() == [
             {"v": v, ARRIVAL: 1007} for v in (1, 2, 3)
@@ -100,7 +100,7 @@ def test_a_small_batch_is_in_the_log_and_leaves_with_its_row(tmp_path: Path) -> 
         small, large = add(store, 0, 1, 2), add(store, 1, *range(SMALL_BYTES // 4))
         assert small is not None
         assert large is not None
-        assert (small.file, large.file) == ("", "r/000000000001.parquet")
+        assert (small.file, large.file) == ("", "r/000000000001-0001.parquet")
         assert small.bytes == len(log.segment_content(small))
     with opened(tmp_path, memory_bytes=0) as (store, log):
         assert read(store, "r", START, 3)[0]["v"].to_pylist() == [1, 2, 0]
@@ -230,7 +230,7 @@ def test_files_that_the_log_does_not_list_are_removed_at_open(tmp_path: Path) ->
     for leftover in ("000000000001.parquet", "000000000001.parquet.partial"):
         (folder / leftover).write_bytes(b"cut sh")
     with opened(tmp_path) as (store, _):
-        assert [p.name for p in folder.iterdir()] == ["000000000000.parquet"]
+        assert [p.name for p in folder.iterdir()] == ["000000000000-0001.parquet"]
         add(store, 1, 2)
         assert read(store, "r", START)[0]["v"].to_pylist() == [1, 2]
 
@@ -247,7 +247,7 @@ def test_removal_spares_the_newest_and_what_is_half_read(tmp_path: Path) -> None
         assert [s.seq for s in store.remove_below("r", store.end("r"))] == [2]
         assert store.remove_below("nobody", START) == []
         files = list((tmp_path / "segments" / "r").iterdir())
-        assert [p.name for p in files] == ["000000000003.parquet"]
+        assert [p.name for p in files] == ["000000000003-0001.parquet"]
     with opened(tmp_path) as (store, _):
         assert read(store, "r", Cursor(4, 0))[0].num_rows == 0
         assert add(store, 3, 9) == store.segments("r")[0]  # the replay still finds its segment

@@ -81,7 +81,7 @@ def declared(*names: str, mark: str = "1", streams: tuple[str, ...] = ("r",)) ->
 
 def everything(log: CommitLog) -> list[list[tuple[Any, ...]]]:
     tables = ("queries", "cursors", "undeclared", "paused", "declarations", "losses", "files")
-    return [log._rows(f"SELECT * FROM {table}") for table in tables]
+    return [log.database.rows(f"SELECT * FROM {table}") for table in tables]
 
 
 def test_a_start_is_accepted_whole_or_changes_nothing(store: SegmentStore) -> None:

@@ -37,12 +37,13 @@ def query(
     declared = Pipeline.read(pipeline)
     settings = settings_of_command(master, conf or (), packages or ())
     app = open_app(declared, None, settings, driver_host)
-    from daybreak.spark.adhoc import ad_hoc
+    from daybreak.spark.adhoc import Kept, ad_hoc
     from daybreak.spark.sinks.text_formats import plain_rows
 
     application = app.check()
     folder = run_dir or Path("runs") / declared.name
-    found = ad_hoc(application.spark, folder, application.schemas, sql)
+    kept = Kept(folder, application.name, application.log, application.store)
+    found = ad_hoc(application.spark, kept, application.schemas, sql)
     shown = list(plain_rows(found))
     if as_json:
         print_json(shown)

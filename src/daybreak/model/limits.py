@@ -26,6 +26,8 @@ class Limits:
     admit_load: float = 0.9
     #: A query that is no longer declared keeps its place in the streams for so long.
     keep_undeclared: str = "7 days"
+    #: After so long without a sign of life a driver loses a log in PostgreSQL to one that waits.
+    lease_s: float = 10.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -24,15 +24,18 @@ def refuse_overlaps(
     streams: Iterable[StreamSpec],
     folder: Path,
     run_dir: Path | None = None,
+    store: Path | None = None,
 ) -> None:
     """``ConfigError`` if a sink's folder is, holds or lies in one that is used otherwise.
 
     Others are the folders of sinks and file sources, and the run directory. ``folder``: what
-    relative paths are relative to. ``run_dir`` is left out where it is not known yet.
+    relative paths are relative to. ``run_dir`` and ``store`` are left out where they are not known.
     """
     claimed = _Claims()
     if run_dir is not None:
         claimed.add(run_dir.resolve(), "the run directory")
+    if store is not None:
+        claimed.add(store.resolve(), "the store")
     for stream in streams:
         path = _source(stream, folder)
         if path is not None:

@@ -12,7 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from daybreak.model.declarations import read_qos, read_query, read_sql, read_stream
+from daybreak.model.app_table import AppTable, read_app
+from daybreak.model.declarations import (
+    read_qos,
+    read_query,
+    read_sql,
+    read_static_table,
+    read_stream,
+)
 from daybreak.model.environment import filled
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
@@ -30,12 +37,11 @@ from daybreak.model.network import (
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, spark_settings
-from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.sqlnames import names_in
+from daybreak.model.storage import LogUrl
 from daybreak.model.tables import Document, Table, params_from
-from daybreak.model.timezone import check_timezone
 
-DEFAULT_POLICY = "stride"
 #: Cost per tuple assumed in simulation for a query that declares none.
 DEFAULT_COST_US = 50.0
 
@@ -56,10 +62,15 @@ class Pipeline:
     network: Network
     limits: Limits = field(default_factory=Limits)
     views: tuple[ViewSpec, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     #: The longest window that is allowed on Spark; left out: an hour.
     max_window: str | None = None
     #: The time zone that local times are read and written in; left out: Spark's.
     timezone: str | None = None
+    #: The database of the commit log; left out: SQLite in the run directory.
+    log: LogUrl | None = None
+    #: The folder of segments, checkpoints and staged results; left out: the run directory.
+    store: Path | None = None
     #: What Spark is started with.
     spark: SparkSettings = field(default_factory=SparkSettings)
     #: Folder that relative paths are relative to.
@@ -82,15 +93,13 @@ class Pipeline:
         document = filled(document, found)
         root = document.table()
         stem = Path(document.name).stem
-        name, policy, max_window, timezone = found.tried(
-            lambda: _app(root, document, stem), (stem, DEFAULT_POLICY, None, None)
-        )
+        app = found.tried(lambda: read_app(root, document, stem, folder), AppTable(stem))
         nothing = Table(document, ("policy",), {})
         declared = _Declarations(root, document, folder, found)
         limits = found.tried(lambda: _limits(root, document), Limits())
         pipeline = cls(
-            name=name,
-            policy=policy,
+            name=app.name,
+            policy=app.policy,
             policy_table=found.tried(lambda: root.child("policy"), None) or nothing,
             classes=declared.classes,
             streams=tuple(declared.streams),
@@ -100,8 +109,11 @@ class Pipeline:
             network=Network(streams=[], boxes=[], queries=[], classes=declared.classes),
             limits=limits,
             views=tuple(declared.views),
-            max_window=max_window,
-            timezone=timezone,
+            tables=tuple(declared.tables),
+            max_window=app.max_window,
+            timezone=app.timezone,
+            log=app.log,
+            store=app.store,
             spark=found.tried(lambda: _spark(root, folder), SparkSettings()),
             folder=folder,
         )
@@ -130,6 +142,7 @@ class _Declarations:
         self.classes = found.tried(lambda: _classes(root, found), (QueryClass(name=DEFAULT_CLASS),))
         self.streams: list[StreamSpec] = []
         self.views: list[ViewSpec] = []
+        self.tables: list[TableSpec] = []
         self.specs: list[QuerySpec] = []
         self._boxes: list[Box] = []
         self._queries: list[Query] = []
@@ -137,6 +150,7 @@ class _Declarations:
         self._broken: tuple[str, ...] = ()
         for key, add in (
             ("streams", self._add_stream),
+            ("tables", self._add_table),
             ("boxes", self._add_box),
             ("views", self._add_view),
             ("queries", self._add_query),
@@ -163,6 +177,13 @@ class _Declarations:
         self._readable = (*self._readable, name)
         self._broken = (*self._broken, name)
         self.streams.append(read_stream(name, table))
+        self._broken = self._broken[:-1]
+
+    def _add_table(self, name: str, table: Table) -> None:
+        self._broken = (*self._broken, name)
+        self.tables.append(read_static_table(name, table))
+        if name in self._readable:
+            raise table.error("is also the name of a stream", "rename one of them")
         self._broken = self._broken[:-1]
 
     def _add_box(self, name: str, table: Table) -> None:
@@ -192,16 +213,6 @@ class _Declarations:
         self._boxes.extend(own)
 
 
-def _app(root: Table, document: Document, stem: str) -> tuple[str, str, str | None, str | None]:
-    """The name, the policy, the longest window and the time zone."""
-    app = root.child("app") or Table(document, ("app",), {})
-    policy = app.get("policy", str) or DEFAULT_POLICY
-    name = app.get("name", str) or stem
-    max_window, timezone = app.get("max_window", str), _timezone(app)
-    app.done()
-    return name, policy, max_window, timezone
-
-
 def _simulation(root: Table, document: Document) -> SimulationParams:
     table = root.child("simulation") or Table(document, ("simulation",), {})
     return params_from(table, SimulationParams)
@@ -215,16 +226,6 @@ def _shedding(root: Table) -> SheddingParams | None:
 def _spark(root: Table, folder: Path) -> SparkSettings:
     table = root.child("spark")
     return SparkSettings() if table is None else spark_settings(table, folder)
-
-
-def _timezone(app: Table) -> str | None:
-    name = app.get("timezone", str)
-    if name is None:
-        return None
-    try:
-        return check_timezone(name, "[app]")
-    except ConfigError as error:
-        raise app.error(error.finding, error.remedy, "timezone") from error
 
 
 def _limits(root: Table, document: Document) -> Limits:

@@ -1,4 +1,4 @@
-"""Ad-hoc queries: one batch over what a run directory still keeps of its streams.
+"""Ad-hoc queries: one batch over what an application still keeps of its streams.
 
 Reads the commit log and the segments without locking them, so it works beside a run. Any SELECT
 is allowed: it is one batch, so nothing about it depends on how rows were cut.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.storage import LogUrl
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened
@@ -28,13 +30,36 @@ from daybreak.spark.sql.composite import quoted
 TRIES = 5
 
 
-def retained(run_dir: Path, stream: str) -> list[pa.Table]:
+@dataclass(frozen=True)
+class Kept:
+    """Where an application keeps its streams."""
+
+    run_dir: Path
+    application: str = ""
+    #: The database of its log, and its store; None: in the run directory.
+    log: LogUrl | None = None
+    store: Path | None = None
+
+    @property
+    def segments(self) -> Path:
+        return (self.store or self.run_dir) / "segments"
+
+    def listed(self, stream: str) -> list[tuple[str, bytes | None]]:
+        """File or content of every segment."""
+        if self.log is None:
+            return _listed(self.run_dir, stream)
+        from daybreak.spark.log.postgres_connection import listed
+
+        return listed(self.log, self.application, stream)
+
+
+def retained(kept: Kept, stream: str) -> list[pa.Table]:
     """The segments of a stream that are kept, oldest first."""
     for attempt in range(TRIES):
         try:
             return [
-                _ipc(content) if content is not None else _parquet(run_dir / "segments" / file)
-                for file, content in _listed(run_dir, stream)
+                _ipc(content) if content is not None else _parquet(kept.segments / file)
+                for file, content in kept.listed(stream)
             ]
         except FileNotFoundError:
             if attempt == TRIES - 1:
@@ -43,13 +68,13 @@ def retained(run_dir: Path, stream: str) -> list[pa.Table]:
 
 
 def ad_hoc(
-    spark: SparkSession, run_dir: Path, schemas: Mapping[str, StructType], sql: str
+    spark: SparkSession, place: Kept, schemas: Mapping[str, StructType], sql: str
 ) -> pa.Table:
     """The result of one SELECT over the retained rows of the streams, by their names."""
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for stream, schema in schemas.items():
         # Spark would stop reading at the first empty batch.
-        kept = [table for table in retained(run_dir, stream) if table.num_rows]
+        kept = [table for table in retained(place, stream) if table.num_rows]
         data: Any = _joined(stream, kept, schema) if kept else []
         session.createDataFrame(data, schema).createOrReplaceTempView(quoted(stream))
     try:

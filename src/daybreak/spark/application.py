@@ -14,6 +14,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec
+from daybreak.model.storage import LogUrl
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies
 from daybreak.spark.event_time import Windowing
@@ -22,6 +23,7 @@ from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.static_tables import StaticTables
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,12 @@ class CheckedApplication:
     fingerprints: Mapping[str, str]
     #: The longest window that is allowed.
     max_window_us: int
+    #: Rows that queries join with.
+    tables: StaticTables
+    #: The database of the commit log; None: SQLite in the run directory.
+    log: LogUrl | None = None
+    #: The folder of segments, checkpoints and staged results; None: the run directory.
+    store: Path | None = None
 
     def windows(self) -> dict[str, Windowing]:
         """The windows of each query that has some."""
@@ -67,8 +75,10 @@ class CheckedApplication:
 
         ``limit_s``: how long a sink's function may take.
         """
-        refuse_overlaps(self.specs.values(), self.streams.values(), self.folder, run_dir)
-        staging = run_dir.resolve() / "staging"
+        refuse_overlaps(
+            self.specs.values(), self.streams.values(), self.folder, run_dir, self.store
+        )
+        staging = (self.store or run_dir.resolve()) / "staging"
         return {
             name: make_sink(
                 name, spec.sink or MEMORY, self.folder, staging,

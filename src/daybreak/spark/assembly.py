@@ -11,6 +11,7 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -20,6 +21,7 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.events import Delivered, Event, Pause
 from daybreak.engine.inbox import Tick
 from daybreak.engine.state import JobState
+from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.accounting import Accounts
@@ -35,7 +37,7 @@ from daybreak.spark.control.protocol import Protocol
 from daybreak.spark.control.registration import Registration, recall
 from daybreak.spark.control.status import StatusReader
 from daybreak.spark.driver import Driver, Hooks
-from daybreak.spark.failures import failure_of
+from daybreak.spark.failures import LeaseLost, LogUnavailable, failure_of
 from daybreak.spark.health import Health
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
@@ -51,6 +53,7 @@ from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.opening import open_log
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import Segment, SegmentStore
@@ -97,6 +100,16 @@ class Storage:
     store: SegmentStore
     partials: Partials
     dead_letters: DeadLetters
+
+    def trouble(self) -> str | None:
+        """Why the log or the store takes nothing now; None while they do."""
+        return self.log.database.trouble() or self.rundir.store.trouble()
+
+    def check(self) -> None:
+        """``LogUnavailable`` while one of them takes nothing."""
+        trouble = self.trouble()
+        if trouble is not None:
+            raise LogUnavailable(trouble)
 
 
 @dataclass(frozen=True)
@@ -182,16 +195,25 @@ class RunnerFactory:
         return JobRunner(
             application.spark, application.schemas, storage.store, storage.log, storage.partials,
             self.syncer, storage.rundir.scratch / name, self.plans.worker(name),
+            application.tables,
         )  # fmt: skip
 
 
 def assemble(application: CheckedApplication, run_dir: Path, options: Options) -> RunParts:
     """Starts a run; ``ConfigError`` if it may not start, and then nothing has changed."""
+    try:
+        return _assemble(application, run_dir, options)
+    except LogUnavailable as error:
+        remedy = "see to it and start again; nothing is lost"
+        raise ConfigError(application.name, f"cannot start now: {error}", remedy) from error
+
+
+def _assemble(application: CheckedApplication, run_dir: Path, options: Options) -> RunParts:
     limits = options.limits
     # Refused before the run directory is locked.
     sinks = application.sinks(run_dir, limits.job_timeout_s)
     with ExitStack() as files, ExitStack() as threads:
-        storage, event_log = _open_storage(application, run_dir, files)
+        storage, event_log = _open_storage(application, run_dir, limits.lease_s, files)
         accepted = _accept(Catalog(application, sinks), storage, event_log, options)
         log, store, dead_letters = storage.log, storage.store, storage.dead_letters
         catalog, clocks, late = accepted.catalog, accepted.clocks, accepted.late
@@ -199,7 +221,7 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         application = catalog.application  # with the queries registered in earlier runs
 
         figures = Figures(accepted.state)
-        plans = Plans(application.spark)
+        plans = Plans(application.spark, application.tables)
         engine = _engine(accepted, storage, plans, options)
         changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
@@ -227,6 +249,7 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
         threads.callback(warmup.close)
         every = range(len(catalog.runnables))
         warm_cells(warmup, engine, catalog.runnables, application.schemas, every)
+        log.database.on_lost(lambda error: _halt(driver, emit, error))
         driver.start(*_held(catalog, log, accepted.recovered))
         threads.callback(driver.stop)
 
@@ -234,14 +257,14 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
             application.spark, application.folder, application.streams, storage.rundir, store,
             dead_letters, backpressure, arrivals.on_segment,
         )  # fmt: skip
-        sources = Sources(make_source, limits, emit)
+        sources = Sources(make_source, limits, emit, storage.trouble)
         inflow = Inflow(
             application.streams, store, sources, KafkaWatch(sources.positions, emit), clocks, late,
             dead_letters, backpressure, StreamRates(),
         )  # fmt: skip
         threads.callback(inflow.stop)
         inflow.start(catalog.sources())
-        tasks = _start_tasks(driver, log, catalog, syncer, inflow, record, emit)
+        tasks = _start_tasks(driver, storage, catalog, syncer, inflow, record, emit)
         for periodic in tasks:
             threads.callback(periodic.stop)
 
@@ -269,18 +292,24 @@ def assemble(application: CheckedApplication, run_dir: Path, options: Options) -
 
 
 def _open_storage(
-    application: CheckedApplication, run_dir: Path, files: ExitStack
+    application: CheckedApplication, run_dir: Path, lease_s: float, files: ExitStack
 ) -> tuple[Storage, EventLog]:
-    rundir = RunDirectory.open(run_dir, application.name, application.timezone)
+    rundir = RunDirectory.open(
+        run_dir, application.name, application.timezone, store=application.store
+    )
     files.callback(rundir.close)
     event_log = EventLog(rundir.root)
     files.callback(event_log.close)
     rundir.name_jvm(jvm_pid(application.spark))
-    dead_letters = DeadLetters(rundir.root / "dead")
+
+    def waits(message: str) -> None:
+        event_log.emit("waiting", message, level=logging.WARNING, fields={})
+
+    log = open_log(application.log, rundir, application.timezone, lease_s, waits)
+    files.callback(log.close)
+    dead_letters = DeadLetters(rundir.store.dead)
     for stream in application.streams:
         dead_letters.count(stream)  # refused now, if they cannot be read, rather than at the end
-    log = CommitLog(rundir.state_db)
-    files.callback(log.close)
     return Storage(rundir, log, SegmentStore(rundir, log), Partials(log), dead_letters), event_log
 
 
@@ -293,7 +322,7 @@ def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Op
     for name, schema in application.schemas.items():
         store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
     clocks = EventClocks(store, application.streams, application.windows(), time.monotonic_ns())
-    late_folder = rundir.root / "late"
+    late_folder = rundir.store.late
     start = Acceptance(application, log, store, late_folder, options.reset)
     start.refuse()
     # Up to here nothing has changed: a start that is refused costs nothing.
@@ -310,25 +339,38 @@ def _accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Op
 
 def _start_tasks(
     driver: Driver,
-    log: CommitLog,
+    storage: Storage,
     catalog: Catalog,
     syncer: FileSyncer,
     inflow: Inflow,
     record: RunRecord,
     emit: Emit,
 ) -> tuple[PeriodicTasks, ...]:
+    log = storage.log
     # A sink may take its time, and so has a thread of its own.
     deliveries = [
-        Task("redeliver", 0.2, lambda: redeliver(driver, log, catalog.sinks, syncer)),
+        Task(
+            "redeliver",
+            0.2,
+            lambda: redeliver(driver, log, catalog.sinks, syncer, storage.store.confirm),
+        ),
     ]
     chores = [
+        Task("storage", 0.2, storage.check),
         Task("tend", 0.2, inflow.sources.tend),
         Task("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
         Task("write_record", 1.0, record.write),
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    publishing = [Task("publish", 0.2, lambda: publish(catalog.sinks))]
-    return tuple(PeriodicTasks(tasks, emit) for tasks in (deliveries, publishing, chores))
+    groups = [deliveries, [Task("publish", 0.2, lambda: publish(catalog.sinks))], chores]
+    tables = catalog.application.tables
+    if tables.refreshes:
+        groups.append([Task("refresh", 0.2, lambda: tables.refresh(partial(_announce_rows, emit)))])
+    return tuple(PeriodicTasks(tasks, emit) for tasks in groups)
+
+
+def _announce_rows(emit: Emit, table: str, rows: int) -> None:
+    emit("table-refreshed", f"{table} has {rows} rows now", table=table, rows=rows)
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:
@@ -382,6 +424,12 @@ def _driver(
         emit,
     )
     return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
+
+
+def _halt(driver: Driver, emit: Emit, error: LeaseLost) -> None:
+    """Another driver works now: this one ends by itself."""
+    emit("lease-lost", str(error), level=logging.ERROR)
+    driver.halt(error)
 
 
 def _held(catalog: Catalog, log: CommitLog, recovered: Recovery) -> list[Event]:

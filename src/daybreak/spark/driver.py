@@ -7,7 +7,6 @@ one queue and are worked off in order. Worker threads only run jobs.
 from __future__ import annotations
 
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ from daybreak.engine.instructions import (
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit, silent
-from daybreak.spark.failures import JobTimeout, one_line
+from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
 from daybreak.spark.jobs.runner import JobRunner, Runnable
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
@@ -179,6 +178,11 @@ class Driver:
         )
         self._thread.start()
 
+    def halt(self, failure: BaseException) -> None:
+        """Starts no further jobs, since the run cannot continue; does not wait for anything."""
+        self.failure = failure
+        self._stopping.set()
+
     def stop(self) -> None:
         """Starts no further jobs; returns when those under way and the loop have ended."""
         self._stopping.set()
@@ -235,7 +239,7 @@ class Driver:
         try:
             self.run(*first)
         except BaseException as error:  # raised by ``healthy`` and at the end of the run
-            self.failure = error
+            self.failure = self.failure or error
 
     def _advance(self) -> bool:
         wait_s = TICK_S
@@ -291,7 +295,7 @@ class Driver:
     def _note_trouble(self, what: str) -> None:
         """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
         failure, self._skip_failure = self._skip_failure, None
-        if failure is not None and not isinstance(failure, sqlite3.OperationalError | OSError):
+        if failure is not None and not isinstance(failure, LogUnavailable | OSError):
             raise failure
         self._hooks.trouble(what, None if failure is None else one_line(failure))
 
@@ -367,7 +371,7 @@ class Driver:
     def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> Done:
         """The whole group as one job; if that fails, the query that was asked by itself."""
         try:
-            return Done(group.boxes, self._run(runner, group, ticket))
+            return self._done(group.boxes, self._run(runner, group, ticket))
         except JobTimeout:
             raise
         except Exception:
@@ -375,7 +379,11 @@ class Driver:
                 raise
             asked = group.boxes[:1]
             alone = group._replace(boxes=asked, cell=asked)
-            return Done(asked, self._run(runner, alone, ticket))
+            return self._done(asked, self._run(runner, alone, ticket))
+
+    def _done(self, boxes: tuple[int, ...], ran: Ran) -> Done:
+        behind = tuple(b for b in boxes if self._queries[b].name in ran.undelivered)
+        return Done(boxes, ran, behind=behind)
 
     def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
         cell = [self._queries[b] for b in group.cell]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from typing import Any
 
 from py4j.protocol import Py4JError
 
 from daybreak.engine.events import Failure
-from daybreak.model.errors import DaybreakError
+from daybreak.model.errors import ConfigError, DaybreakError
 from daybreak.model.secrets import without_secrets
 
 
@@ -21,10 +20,18 @@ class SinkUnavailable(DaybreakError):
     """What a sink writes to is out of reach for now: it is tried again for as long as it takes."""
 
 
+class LogUnavailable(DaybreakError):
+    """The commit log or the store takes nothing now (full, out of reach). Nothing has changed."""
+
+
+class LeaseLost(ConfigError):
+    """Another driver works on the same log: this one can commit and deliver nothing any more."""
+
+
 def failure_of(error: Exception) -> Failure:
     """A failure as the engine is told of it."""
     # Where our own log would not take it, or its sink is down, it is no fault of the query's.
-    ours = isinstance(error, sqlite3.Error | SinkUnavailable)
+    ours = isinstance(error, LogUnavailable | LeaseLost | SinkUnavailable)
     return Failure(one_line(error), ours, isinstance(error, JobTimeout))
 
 

@@ -7,7 +7,6 @@ for a disk or for Spark is a periodic task on a thread of its own.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from daybreak.engine.events import Failure
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.driver import Driver, Loop
-from daybreak.spark.failures import failure_of, one_line
+from daybreak.spark.failures import LogUnavailable, failure_of, one_line
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
@@ -119,14 +118,21 @@ class Maintenance:
         try:
             yield
             self.note_trouble(what, None)
-        except (sqlite3.OperationalError, OSError) as error:
+        except (LogUnavailable, OSError) as error:
             self.note_trouble(what, one_line(error))
 
 
 def redeliver(
-    driver: Driver, log: CommitLog, sinks: Mapping[str, Sink], syncer: FileSyncer
+    driver: Driver,
+    log: CommitLog,
+    sinks: Mapping[str, Sink],
+    syncer: FileSyncer,
+    confirm: Callable[[], None],
 ) -> None:
-    """Brings committed results to sinks that would not take them before, in order."""
+    """Brings committed results to sinks that would not take them before, in order.
+
+    ``confirm`` raises if this driver may not deliver, or not now.
+    """
     while not driver.redeliveries.empty():
         asked = driver.redeliveries.get()
         name = driver.engine.queries.facts[asked.box].name
@@ -135,6 +141,7 @@ def redeliver(
         try:
             for file in log.undelivered():
                 if file.query == name and file.id not in held:
+                    confirm()
                     bring(sinks[name], file)
                     syncer.add(file)
         except Exception as error:
@@ -145,5 +152,5 @@ def redeliver(
 def prune(log: CommitLog, catalog: Catalog) -> None:
     """Forgets commits that are over and done with, and what never came to a commit."""
     log.prune(time.time_ns() - COMMITS_KEPT_NS)
-    log.checkpoint()
+    log.settle()
     sweep(log, catalog.sinks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -40,6 +39,7 @@ from daybreak.spark.control.requests import (
     Start,
     UsePolicy,
 )
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.memory import MemorySink
 
@@ -241,9 +241,11 @@ class Run:
         if self._report is not None:
             return self._report
         parts = self.parts
+        parts.log.database.stop_waiting()
+        parts.rundir.store.stop_waiting()
         parts.threads.close()
         with parts.files:  # closed also where there is no room for a report
-            with suppress(sqlite3.Error, OSError):  # else the next start does it
+            with suppress(LogUnavailable, LeaseLost, OSError):  # else the next start does it
                 sweep(parts.log, parts.catalog.sinks)
             self._report = parts.record.finish()
             results = self._report.overall().count

@@ -23,7 +23,7 @@ from tests.until import until
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
-from daybreak.spark.adhoc import ad_hoc
+from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
 
@@ -226,13 +226,13 @@ def test_retained_segments_answer_ad_hoc_queries(spark: SparkSession, tmp_path: 
         assert len(run.parts.store.segments("b")) == 1, "what nobody needs is removed"
         schemas = run.parts.catalog.application.schemas
         sql = "SELECT count(*) AS n, sum(v) AS s FROM a"
-        (row,) = ad_hoc(spark, tmp_path / "run", schemas, sql).to_pylist()
+        (row,) = ad_hoc(spark, Kept(tmp_path / "run"), schemas, sql).to_pylist()
     rows = [r for made in log.streams["a"] for r in made]
     assert row == {"n": len(rows), "s": sum(r["v"] for r in rows)}
     with pytest.raises(ConfigError, match="did you mean 'a'"):
-        ad_hoc(spark, tmp_path / "run", schemas, "SELECT * FROM aa")
+        ad_hoc(spark, Kept(tmp_path / "run"), schemas, "SELECT * FROM aa")
     with pytest.raises(ConfigError, match="no run directory"):
-        ad_hoc(spark, tmp_path, schemas, "SELECT * FROM a")
+        ad_hoc(spark, Kept(tmp_path), schemas, "SELECT * FROM a")
 
 
 REFUSED = {

@@ -62,7 +62,13 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
         refuse_long(checked.form.windowing, spec.place, application.max_window_us)
     assert spec.sink is not None
     others = [s for name, s in application.specs.items() if name != spec.name]
-    refuse_overlaps([*others, spec], application.streams.values(), application.folder, rundir.root)
+    refuse_overlaps(
+        [*others, spec],
+        application.streams.values(),
+        application.folder,
+        rundir.root,
+        application.store,
+    )
     sink = make_sink(
         spec.name, spec.sink, application.folder, rundir.staging, place=spec.place,
         schema=checked.arrow_schema(),

@@ -12,9 +12,12 @@ from typing import Protocol
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Emit, silent
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.ingest.kafka_source import Position
 from daybreak.spark.kafka.outage import passes
 
+#: In the text of a streaming query's failure.
+_UNAVAILABLE = LogUnavailable.__name__
 #: A source that has run so long since it was started is well again.
 WELL_S = 60.0
 
@@ -46,8 +49,16 @@ class _Kept:
 class Sources:
     """The sources of one run. ``tend`` is called now and then, by one thread."""
 
-    def __init__(self, make: Callable[[str], Source], limits: Limits, emit: Emit = silent) -> None:
+    def __init__(
+        self,
+        make: Callable[[str], Source],
+        limits: Limits,
+        emit: Emit = silent,
+        storage_trouble: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """``storage_trouble``: why the log or the store takes nothing now; None if they do."""
         self._make = make
+        self._storage_trouble = storage_trouble
         self._emit = emit
         self._limits = limits
         self._kept: dict[str, _Kept] = {}
@@ -109,11 +120,13 @@ class Sources:
                 if kept.error is not None and now - kept.started_s > WELL_S:
                     kept.failures, kept.error = 0, None
                 return
-            kept.failures, kept.error = kept.failures + 1, error
+            # Its checkpoint and its segments are out of reach: no fault of the source's.
+            counts = self._storage_trouble() is None and _UNAVAILABLE not in error
+            kept.failures, kept.error = max(1, kept.failures + counts), error
             kept.retry_s = now + self._limits.wait_ns(kept.failures) / 1e9
             level = logging.ERROR if self._hopeless(kept) else logging.WARNING
             self._emit("source-failed", error, level=level, stream=name, failures=kept.failures)
-        elif now >= kept.retry_s and not self._hopeless(kept):
+        elif now >= kept.retry_s and not self._hopeless(kept) and self._storage_trouble() is None:
             kept.source.stop()
             again = self._make(name)
             again.start()  # before others see it: they may wait for its end
@@ -126,4 +139,5 @@ class Sources:
         error = kept.error or ""
         if passes(error):
             return False
-        return kept.failures > self._limits.retries or "ConfigError" in error
+        mistake = "ConfigError" in error or LeaseLost.__name__ in error
+        return kept.failures > self._limits.retries or mistake

@@ -109,7 +109,10 @@ class StreamSource:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         self._backpressure.wait(self._stopping)
+        self._store.wait()
         table, malformed = parted(frame.toArrow())
+        if malformed:
+            self._store.confirm()  # a driver that was replaced must not add to them
         self._dead.keep(self.name, batch_id, malformed, time.time_ns())
         offsets = self._offsets(batch_id)
         self._store.append(

@@ -6,11 +6,11 @@ transaction is undone, so a range is never committed twice.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from daybreak.model import ConfigError, EngineBug
+from daybreak.spark.log.contract import Statements
 from daybreak.spark.log.rows import (
     Cursor,
     CursorMove,
@@ -21,51 +21,53 @@ from daybreak.spark.log.rows import (
     ProgressMove,
 )
 
+_LOST = "query, stream, why, from_seq, from_row, to_seq, to_row, rows, at_ns"
+_LOST_WINDOWS = "query, why, after_us, closed_us, rows, at_ns"
 
-def make_moves(db: sqlite3.Connection, job: str, moves: Sequence[Move]) -> None:
+
+def make_moves(db: Statements, job: str, moves: Sequence[Move]) -> None:
     """All of the moves; ``EngineBug``, and the transaction rolled back, if one is stale."""
     for move in moves:
         if isinstance(move, PartialsMove):
             _keep_partials(db, job, move)
     cursors = [m for m in moves if isinstance(m, CursorMove)]
-    done = db.executemany(
+    moved = db.run_many(
         "UPDATE cursors SET seq = ?, row = ? "
         "WHERE query = ? AND stream = ? AND seq = ? AND row = ?",
         [(*m.new, m.query, m.stream, *m.old) for m in cursors if m.new >= m.old],
     )
-    if cursors and done.rowcount != len(cursors):
+    if moved != len(cursors):
         _refuse_cursors(db, job, cursors)
     windows = [m for m in moves if isinstance(m, ProgressMove)]
-    done = db.executemany(
+    moved = db.run_many(
         "UPDATE progress SET closed_us = ? WHERE query = ? AND closed_us = ?",
         [(m.new_us, m.query, m.old_us) for m in windows if m.new_us >= m.old_us],
     )
-    if windows and done.rowcount != len(windows):
+    if moved != len(windows):
         _refuse_progress(db, job, windows)
 
 
-def stored_cursors(db: sqlite3.Connection, query: str) -> dict[str, Cursor]:
+def stored_cursors(db: Statements, query: str) -> dict[str, Cursor]:
     """The next row to read of each stream of a query."""
-    found = db.execute("SELECT stream, seq, row FROM cursors WHERE query = ?", (query,))
-    return {stream: Cursor(seq, row) for stream, seq, row in found.fetchall()}
+    found = db.rows("SELECT stream, seq, row FROM cursors WHERE query = ?", (query,))
+    return {stream: Cursor(seq, row) for stream, seq, row in found}
 
 
-def stored_progress(db: sqlite3.Connection, query: str) -> Progress | None:
-    found = db.execute("SELECT closed_us, panes FROM progress WHERE query = ?", (query,))
-    row = found.fetchone()
+def stored_progress(db: Statements, query: str) -> Progress | None:
+    row = db.row("SELECT closed_us, panes FROM progress WHERE query = ?", (query,))
     return None if row is None else Progress(*row)
 
 
-def keep_progress(db: sqlite3.Connection, query: Declaration) -> None:
+def keep_progress(db: Statements, query: Declaration) -> None:
     """A known query continues from its partial aggregates, which it would make in the same way."""
     values = (query.fingerprint, query.name)
-    db.execute("UPDATE queries SET fingerprint = ? WHERE name = ?", values)
+    db.run("UPDATE queries SET fingerprint = ? WHERE name = ?", values)
     if not refuse_other_panes(db, query) and query.progress is not None:
         panes = query.progress.panes
-        db.execute("UPDATE progress SET panes = ? WHERE query = ?", (panes, query.name))
+        db.run("UPDATE progress SET panes = ? WHERE query = ?", (panes, query.name))
 
 
-def refuse_other_panes(db: sqlite3.Connection, query: Declaration) -> bool:
+def refuse_other_panes(db: Statements, query: Declaration) -> bool:
     """``ConfigError`` if a known query would make other partial aggregates than it has kept.
 
     False where the log, one of an older layout, does not say how they were made.
@@ -83,39 +85,63 @@ def refuse_other_panes(db: sqlite3.Connection, query: Declaration) -> bool:
     return True
 
 
-def record_loss(db: sqlite3.Connection, why: str, move: Move, rows: int, now_ns: int) -> None:
+def record_loss(db: Statements, why: str, move: Move, rows: int, now_ns: int) -> None:
     """Remembers what a query lost by a move, and how many rows it has lost in all."""
     if isinstance(move, CursorMove):
-        db.execute(
-            "INSERT INTO lost VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        db.run(
+            f"INSERT INTO lost ({_LOST}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608  # our own
             (move.query, move.stream, why, *move.old, *move.new, rows, now_ns),
         )
     elif isinstance(move, ProgressMove):
-        db.execute(
-            "INSERT INTO lost_windows VALUES (?, ?, ?, ?, ?, ?)",
+        db.run(
+            f"INSERT INTO lost_windows ({_LOST_WINDOWS}) VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608
             (move.query, why, move.old_us, move.new_us, rows, now_ns),
         )
     count_loss(db, move.query, why, rows)
 
 
-def count_loss(db: sqlite3.Connection, query: str, why: str, rows: int) -> None:
-    db.execute(
-        "INSERT INTO losses VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET rows = rows + excluded.rows",
+def count_loss(db: Statements, query: str, why: str, rows: int) -> None:
+    db.run(
+        "INSERT INTO losses VALUES (?, ?, ?) "
+        "ON CONFLICT (query, why) DO UPDATE SET rows = losses.rows + excluded.rows",
         (query, why, rows),
     )
 
 
-def forget_losses(db: sqlite3.Connection, most: int) -> None:
+def losses(db: Statements) -> dict[str, dict[str, int]]:
+    """Rows given up, by query and reason."""
+    found: dict[str, dict[str, int]] = {}
+    for query, why, rows in db.rows("SELECT query, why, rows FROM losses"):
+        found.setdefault(query, {})[why] = rows
+    return found
+
+
+def lost_rows(db: Statements) -> list[dict[str, Any]]:
+    """The ranges of rows given up lately, oldest first."""
+    names = ("query", "stream", "why", "from", "to", "rows", "at_ns")
+    found = db.rows(f"SELECT {_LOST} FROM lost ORDER BY rowid")  # noqa: S608
+    return [
+        dict(zip(names, (*row[:3], row[3:5], row[5:7], *row[7:]), strict=True)) for row in found
+    ]
+
+
+def lost_windows(db: Statements) -> list[dict[str, Any]]:
+    """The windows given up lately, oldest first: those that end in (after_us, closed_us]."""
+    found = db.rows(f"SELECT {_LOST_WINDOWS} FROM lost_windows ORDER BY rowid")  # noqa: S608
+    return [dict(zip(_LOST_WINDOWS.split(", "), row, strict=True)) for row in found]
+
+
+def forget_losses(db: Statements, most: int) -> None:
     """Keeps the newest ranges only."""
     for table in ("lost", "lost_windows"):
         newest = f"SELECT max(rowid) FROM {table}"  # noqa: S608  # our own
-        db.execute(f"DELETE FROM {table} WHERE rowid <= ({newest}) - ?", (most,))  # noqa: S608
+        db.run(f"DELETE FROM {table} WHERE rowid <= ({newest}) - ?", (most,))  # noqa: S608
 
 
-def _keep_partials(db: sqlite3.Connection, job: str, move: PartialsMove) -> None:
+def _keep_partials(db: Statements, job: str, move: PartialsMove) -> None:
     """Partials continue where the query's cursor is, and overlap none that are kept."""
     at = stored_cursors(db, move.query).get(move.stream)
-    end = db.execute("SELECT max(end_seq) FROM partials WHERE query = ?", (move.query,)).fetchone()
+    end = db.row("SELECT max(end_seq) FROM partials WHERE query = ?", (move.query,))
     if at != Cursor(move.first_seq, 0) or (end[0] or 0) > move.first_seq:
         _refuse(
             db,
@@ -123,10 +149,8 @@ def _keep_partials(db: sqlite3.Connection, job: str, move: PartialsMove) -> None
             f"{move.end_seq - 1} of {move.stream!r}, but it is at {_shown(at)} and its partials "
             f"end before segment {end[0] or 0}",
         )
-    db.execute(
-        "DELETE FROM partials WHERE query = ? AND high_us <= ?", (move.query, move.needed_us)
-    )
-    db.executemany(
+    db.run("DELETE FROM partials WHERE query = ? AND high_us <= ?", (move.query, move.needed_us))
+    db.run_many(
         "INSERT INTO partials (query, first_seq, end_seq, high_us, content) VALUES (?, ?, ?, ?, ?)",
         [
             (move.query, move.first_seq, move.end_seq, part.high_us, part.content)
@@ -135,9 +159,9 @@ def _keep_partials(db: sqlite3.Connection, job: str, move: PartialsMove) -> None
     )
 
 
-def _refuse_cursors(db: sqlite3.Connection, job: str, moves: Sequence[CursorMove]) -> NoReturn:
+def _refuse_cursors(db: Statements, job: str, moves: Sequence[CursorMove]) -> NoReturn:
     """Names a move that could not be made, after undoing the others."""
-    db.execute("ROLLBACK")
+    db.undo()
     for move in moves:
         found = stored_cursors(db, move.query).get(move.stream)
         if found != move.old or move.new < move.old:
@@ -148,8 +172,8 @@ def _refuse_cursors(db: sqlite3.Connection, job: str, moves: Sequence[CursorMove
     raise EngineBug(f"job {job}: moves a cursor twice")
 
 
-def _refuse_progress(db: sqlite3.Connection, job: str, moves: Sequence[ProgressMove]) -> NoReturn:
-    db.execute("ROLLBACK")
+def _refuse_progress(db: Statements, job: str, moves: Sequence[ProgressMove]) -> NoReturn:
+    db.undo()
     for move in moves:
         found = stored_progress(db, move.query)
         closed_us = None if found is None else found.closed_us
@@ -161,8 +185,8 @@ def _refuse_progress(db: sqlite3.Connection, job: str, moves: Sequence[ProgressM
     raise EngineBug(f"job {job}: emits the windows of a query twice")
 
 
-def _refuse(db: sqlite3.Connection, finding: str) -> NoReturn:
-    db.execute("ROLLBACK")
+def _refuse(db: Statements, finding: str) -> NoReturn:
+    db.undo()
     raise EngineBug(finding)
 
 

@@ -5,14 +5,13 @@
     RUN/daybreak.json   layout, the version that made it, pipeline, time zone, when it was created
     RUN/lock            held while a driver runs; names its pid and its JVM's
     RUN/state.db        the commit log, with what is small of segments and results
-    RUN/segments/       what was ingested, where it is large
-    RUN/checkpoints/    Structured Streaming's own checkpoints, one folder a stream
-    RUN/staging/        results of sinks that are not files, before they are delivered
     RUN/record/         what the monitor saw
-    RUN/dead/           malformed records, kept aside
     RUN/events.jsonl    what happened, a line of JSON each, over all starts
     RUN/control.sock    where commands reach the run while it is under way
     RUN/scratch/        rows on their way to the executors; of no use after the run
+
+and the folders of the store (``data_store.py``), unless the application has one elsewhere. So it is
+with the commit log.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from typing import Any, Self, TextIO
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import NewerFormat
+from daybreak.spark.log.data_store import DataStore
 from daybreak.spark.log.durable import file_name, make_folder, write_durably
 from daybreak.version import __version__
 
@@ -48,24 +48,35 @@ _POLL_S = 0.05
 class RunDirectory:
     """An open run directory. No other process has it open until ``close`` or death."""
 
-    def __init__(self, root: Path, pipeline: str, created: str, lock: TextIO, folder: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        pipeline: str,
+        created: str,
+        lock: TextIO,
+        folder: int,
+        store: Path | None = None,
+    ) -> None:
         self.root = root
         self.pipeline = pipeline
         self.created = created
         self.state_db = root / "state.db"
-        self.segments = root / "segments"
-        self.checkpoints = root / "checkpoints"
-        self.staging = root / "staging"
+        self.store = DataStore(store or root, shared=store not in (None, root))
+        self.segments, self.staging = self.store.segments, self.store.staging
         self.record = root / "record"
         self.scratch = root / "scratch"
         self._lock = lock
         self._folder = folder
-        for below in (self.segments, self.checkpoints, self.staging, self.record):
-            make_folder(below)
+        make_folder(self.record)
 
     @classmethod
     def open(
-        cls, root: Path, pipeline: str, timezone: str | None = None, jvm_wait_s: float = 10.0
+        cls,
+        root: Path,
+        pipeline: str,
+        timezone: str | None = None,
+        jvm_wait_s: float = 10.0,
+        store: Path | None = None,
     ) -> Self:
         """Creates or reopens it; ``ConfigError`` if it is in use, foreign or of another layout.
 
@@ -73,7 +84,7 @@ class RunDirectory:
         instant from now on. One that was made before time zones were recorded adopts this one.
 
         The JVM of a driver that was killed lives on for a moment and may still write: it is
-        waited for up to ``jvm_wait_s``.
+        waited for up to ``jvm_wait_s``. ``store``: where its data is; left out: here.
         """
         root = root.resolve()
         _refuse_foreign(root)
@@ -88,7 +99,7 @@ class RunDirectory:
             _await_jvm(root, lock, jvm_wait_s)
             described = _describe(root, pipeline, timezone)
             _write_owner(lock, {"driver": os.getpid()})
-            return cls(root, pipeline, described["created"], lock, folder)
+            return cls(root, pipeline, described["created"], lock, folder, store)
         except BaseException:
             lock.close()
             os.close(folder)
@@ -99,7 +110,7 @@ class RunDirectory:
         _write_owner(self._lock, {"driver": os.getpid(), "jvm": pid, "jvm_started": _started(pid)})
 
     def checkpoint(self, stream: str) -> Path:
-        return self.checkpoints / file_name(stream)
+        return self.store.checkpoints / file_name(stream)
 
     def close(self) -> None:
         """Lets another process open it. Stop Spark first; closing twice is allowed."""

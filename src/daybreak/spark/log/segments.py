@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -56,6 +57,7 @@ class SegmentStore:
         memory_bytes: int = 2**28,
         small_bytes: int = SMALL_BYTES,
     ) -> None:
+        self._data = rundir.store
         self._folder = rundir.segments
         self._log = log
         self._guard = threading.RLock()
@@ -137,10 +139,9 @@ class SegmentStore:
             content = ipc_bytes(stamped)
             size = len(content)
         else:
-            file = f"{file_name(stream)}/{seq:012d}.parquet"
-            path = self._folder / file
-            make_folder(path.parent)
-            size = write_durably(path, lambda out: pq.write_table(stamped, out))
+            # With the epoch: a driver that was replaced must not write over its successor's.
+            file = f"{file_name(stream)}/{seq:012d}-{self._log.run:04d}.parquet"
+            size = self._write_file(self._folder / file, stamped)
         segment = Segment(
             stream=stream,
             seq=seq,
@@ -161,6 +162,30 @@ class SegmentStore:
             self._bytes += segment.bytes
             self._tables.put((stream, seq), stamped)
         return segment
+
+    def _write_file(self, path: Path, table: pa.Table) -> int:
+        """Its size. Waits for a store that is out of reach."""
+        while True:
+            self._data.wait()
+            try:
+                make_folder(path.parent)
+                return write_durably(path, lambda out: pq.write_table(table, out))
+            except OSError:
+                if self._data.trouble() is None:
+                    raise
+
+    def wait(self) -> None:
+        """Waits for a store that is out of reach."""
+        self._data.wait()
+
+    def confirm_folder(self) -> None:
+        """``LogUnavailable`` while the store is out of reach."""
+        self._data.confirm()
+
+    def confirm(self) -> None:
+        """As ``confirm_folder``; ``LeaseLost`` if another driver has taken over."""
+        self._data.confirm()
+        self._log.confirm_lease()
 
     def keep_time(self, stream: str, column: str, delay_us: int | None) -> None:
         """From now on each segment of the stream records its event time; see ``EventClock``."""

@@ -6,9 +6,7 @@ matters only for letting the log forget the file's content. So nobody waits for 
 
 from __future__ import annotations
 
-import errno
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Mapping
@@ -16,14 +14,13 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.durable import write_durably
+from daybreak.spark.log.durable import FULL, write_durably
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.delivery import sync_delivered
 from daybreak.spark.sinks.sink import Sink
 
-#: The disk, or the user's share of it.
-FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are gathered for so long: the disk takes many at the price of one.
 GATHER_S = 0.5
 #: The log is told this soon that a sink has taken a file.
@@ -67,15 +64,19 @@ class FileSyncer:
                 # A disk that is still full at the end does not hold up the end.
                 while not self._synced(files) and not self._closing.wait(GATHER_S):
                     pass
+            except LeaseLost:
+                return  # the driver that took over sees to what is not marked
             except Exception as error:  # what is not marked is delivered at the next start
                 self.failure = error
                 return
 
     def _synced(self, files: list[CommittedFile]) -> bool:
         """False if there is no room for the files, or in the log to note it: later, perhaps."""
+        if not files:
+            return True
         try:
             sync_delivered(self._log, self._sinks, files)
-        except sqlite3.OperationalError:
+        except LogUnavailable:
             return False
         except OSError as error:
             if error.errno not in FULL:
@@ -123,7 +124,7 @@ class FileSyncer:
     def _noted(self, files: list[CommittedFile]) -> list[CommittedFile]:
         visible, _ = self._split(files)
         if visible:
-            with suppress(sqlite3.OperationalError):  # no room: syncing them waits for it, too
+            with suppress(LogUnavailable):  # no room: syncing them waits for it, too
                 self._log.note_moved(file.id for file in visible)
         return files
 
