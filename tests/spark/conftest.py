@@ -24,7 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     jars = {"spark.jars": ",".join(map(str, connector_jars()))} if connector_jars() else {}
-    session = local_session("daybreak tests", cores=2, extra_conf=jars)
+    # On a busy machine a Python worker may take longer than Spark's 15 s to connect.
+    conf = {**jars, "spark.python.authenticate.socketTimeout": "120s"}
+    session = local_session("daybreak tests", cores=2, extra_conf=conf)
     yield session
     session.stop()
 

@@ -535,7 +535,9 @@ public class Gates extends StreamingQueryListener {
             for (int s = 0; s < most.length && s < inputs.length; s++) {
                 Object source = inputs[s].source;
                 scala.Option before = own.get(source);
-                if (!before.isDefined() || !(source instanceof SupportsAdmissionControl)) continue;
+                // Of a source that no feed knows, it is not known which limits it takes.
+                if (inputs[s].feed == null || !before.isDefined()
+                    || !(source instanceof SupportsAdmissionControl)) continue;
                 boolean files = inputs[s].feed instanceof FileFeed;
                 Object least = least((ReadLimit) before.get(), Long.parseLong(most[s]), files);
                 limited = ((scala.collection.immutable.Map) limited).updated(source, least);
