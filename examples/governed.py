@@ -95,11 +95,9 @@ def hottest(readings: DataFrame) -> DataFrame:
     )
 
 
-def queries(
-    spark: SparkSession, source: Path, out: Path, alarms: Alarms, max_files: int = 1000
-) -> Iterator[Any]:
+def queries(spark: SparkSession, source: Path, out: Path, alarms: Alarms) -> Iterator[Any]:
     """Starts them all; names are what a file of classes refers to."""
-    raw = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", max_files).json(str(source))
+    raw = spark.readStream.schema(SCHEMA).json(str(source))
     timed = raw.withWatermark("at", "10 minutes")
 
     def write(frame: DataFrame, name: str, mode: str = "append") -> Any:

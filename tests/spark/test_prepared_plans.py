@@ -269,6 +269,14 @@ def test_nothing_is_left_behind(session: SparkSession, plans: Plans, runner: Pla
     assert accumulators.numAccums() <= before, "metrics belong to the plan, not to its runs"
 
 
+def test_a_static_table_of_a_few_rows_takes_little_memory(plans: Plans, runner: PlanRunner) -> None:
+    """Spark keeps it in pages of 32 MB by itself: a few dozen plans would push each other out."""
+    static = recipe(KINDS["static"])
+    assert runner.run(static, TRAINS[0]) is not None
+    planned = plans.get(static, runner._make_planner, plans.tables())
+    assert 1_000 < planned.bytes < 4 << 20
+
+
 def test_workers_share_a_plan_but_not_its_state(session: SparkSession, plans: Plans) -> None:
     names = ("json", "static window", "union window")
     expected = {n: [bag(ordinary(session, KINDS[n], t)) for t in TRAINS] for n in names}

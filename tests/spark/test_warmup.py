@@ -40,9 +40,9 @@ def planned_by(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     plan = Planner.plan
 
-    def noted(planner: Planner, recipe: Recipe) -> Any:
+    def noted(planner: Planner, recipe: Recipe, *tables: Any) -> Any:
         found.setdefault(str(recipe.key), []).append(threading.current_thread().name)
-        return plan(planner, recipe)
+        return plan(planner, recipe, *tables)
 
     monkeypatch.setattr(Planner, "plan", noted)
     return found

@@ -44,6 +44,27 @@ def test_a_query_whose_range_was_not_committed_takes_part_in_no_later_job_of_the
     assert [done.boxes for done in ended.done] == [(0,), (2, 3), (), (), (), (6,)]
 
 
+def test_a_query_whose_result_was_not_delivered_takes_part_in_no_later_job_of_the_order() -> None:
+    """A sink that recognises deliveries by their number would take the earlier one for known."""
+    asked: list[tuple[int, ...]] = []
+
+    def run_group(_runner: JobRunner, group: Group, _ticket: Ticket) -> Done:
+        asked.append(group.boxes)
+        return Done(group.boxes, RAN, behind=(1,) if len(asked) == 1 else ())
+
+    told: SimpleQueue[JobBegan | JobEnded] = SimpleQueue()
+    workers = Workers(
+        1, lambda _tag: cast("JobRunner", NoRunner()), run_group, told.put, lambda _tag: None, 60
+    )
+    boxes = ((0, 1), (2, 1), (1, 3))
+    workers.submit(StartJob(7, 0, Plan(()), tuple(Group(b, (), b) for b in boxes)))
+    ended = [told.get(timeout=30) for _ in boxes][-1]
+    workers.join()
+    assert asked == [(0, 1), (2,)]
+    assert isinstance(ended, JobEnded)
+    assert [done.boxes for done in ended.done] == [(0, 1), (2,), ()]
+
+
 def test_only_the_present_job_is_cancelled_and_what_is_left_behind_again() -> None:
     """The engine hears of a worker's next job a little later than the worker begins it."""
     began, may_end = threading.Semaphore(0), threading.Event()

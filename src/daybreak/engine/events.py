@@ -65,6 +65,8 @@ class Done(NamedTuple):
     #: None: what it was given. Such a query runs alone.
     read: tuple[Waiting, ...] | None = None
     left: tuple[Waiting, ...] = ()
+    #: Of the queries that ran, those whose sinks would not take what is committed.
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

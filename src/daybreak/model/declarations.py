@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from daybreak.model.arrivals import Arrivals, Phase
+from daybreak.model.durations import duration_us
 from daybreak.model.errors import ConfigError
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
-from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec
+from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, TableSpec
 from daybreak.model.tables import Named, Table, flat, params_from
 
 #: Where rows go that nobody gave a sink for.
@@ -44,6 +45,23 @@ def read_stream(name: str, table: Table) -> StreamSpec:
         retain=table.get("retain", str),
         trigger=table.get("trigger", str) or _DEFAULT_TRIGGER,
     )
+    table.done()
+    return spec
+
+
+def read_static_table(name: str, table: Table) -> TableSpec:
+    """All of a static table's declaration."""
+    spec = TableSpec(
+        name=name,
+        format=table.need("format", str, 'give a format, such as "parquet"'),
+        path=table.get("path", str),
+        schema=table.get("schema", str),
+        options=_options(table),
+        refresh=table.get("refresh", str),
+        place=table.document.place(table.path),
+    )
+    if spec.refresh is not None:
+        duration_us(spec.refresh, table.document.place(table.path, "refresh"), "refresh")
     table.done()
     return spec
 
@@ -181,6 +199,11 @@ def query_from(name: str, values: Mapping[str, Any]) -> QuerySpec:
 def stream_from(name: str, values: Mapping[str, Any]) -> StreamSpec:
     """A stream from Python's objects."""
     return read_stream(name, _table(f"stream {name!r}", values))
+
+
+def static_table_from(name: str, values: Mapping[str, Any]) -> TableSpec:
+    """A static table from Python's objects."""
+    return read_static_table(name, _table(f"table {name!r}", values))
 
 
 def qos_from(values: Any, place: str) -> QoSGraph | None:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from daybreak.model.app_table import AppTable, read_app
-from daybreak.model.declarations import read_qos, read_query, read_sql, read_stream
+from daybreak.model.declarations import (
+    read_qos,
+    read_query,
+    read_sql,
+    read_static_table,
+    read_stream,
+)
 from daybreak.model.environment import filled
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
@@ -31,7 +37,7 @@ from daybreak.model.network import (
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, spark_settings
-from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SimulationParams, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.sqlnames import names_in
 from daybreak.model.storage import LogUrl
 from daybreak.model.tables import Document, Table, params_from
@@ -56,6 +62,7 @@ class Pipeline:
     network: Network
     limits: Limits = field(default_factory=Limits)
     views: tuple[ViewSpec, ...] = ()
+    tables: tuple[TableSpec, ...] = ()
     #: The longest window that is allowed on Spark; left out: an hour.
     max_window: str | None = None
     #: The time zone that local times are read and written in; left out: Spark's.
@@ -102,6 +109,7 @@ class Pipeline:
             network=Network(streams=[], boxes=[], queries=[], classes=declared.classes),
             limits=limits,
             views=tuple(declared.views),
+            tables=tuple(declared.tables),
             max_window=app.max_window,
             timezone=app.timezone,
             log=app.log,
@@ -134,6 +142,7 @@ class _Declarations:
         self.classes = found.tried(lambda: _classes(root, found), (QueryClass(name=DEFAULT_CLASS),))
         self.streams: list[StreamSpec] = []
         self.views: list[ViewSpec] = []
+        self.tables: list[TableSpec] = []
         self.specs: list[QuerySpec] = []
         self._boxes: list[Box] = []
         self._queries: list[Query] = []
@@ -141,6 +150,7 @@ class _Declarations:
         self._broken: tuple[str, ...] = ()
         for key, add in (
             ("streams", self._add_stream),
+            ("tables", self._add_table),
             ("boxes", self._add_box),
             ("views", self._add_view),
             ("queries", self._add_query),
@@ -167,6 +177,13 @@ class _Declarations:
         self._readable = (*self._readable, name)
         self._broken = (*self._broken, name)
         self.streams.append(read_stream(name, table))
+        self._broken = self._broken[:-1]
+
+    def _add_table(self, name: str, table: Table) -> None:
+        self._broken = (*self._broken, name)
+        self.tables.append(read_static_table(name, table))
+        if name in self._readable:
+            raise table.error("is also the name of a stream", "rename one of them")
         self._broken = self._broken[:-1]
 
     def _add_box(self, name: str, table: Table) -> None:

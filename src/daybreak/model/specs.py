@@ -78,6 +78,20 @@ class ViewSpec:
     place: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """A static table that queries join with."""
+
+    name: str
+    format: str
+    path: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: How often it is read again; None: never.
+    refresh: str | None = None
+    place: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationParams:
     """How long and on what kind of machine a simulation runs."""

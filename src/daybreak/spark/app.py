@@ -14,7 +14,13 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.model.arrivals import Arrivals
-from daybreak.model.declarations import MEMORY, qos_from, query_from, stream_from
+from daybreak.model.declarations import (
+    MEMORY,
+    qos_from,
+    query_from,
+    static_table_from,
+    stream_from,
+)
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
@@ -22,7 +28,7 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
-from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl, check_log, check_store
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
@@ -39,9 +45,11 @@ from daybreak.spark.session import local_session, timezone_of, with_timezone
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Callback
 from daybreak.spark.sinks.views import box_name
+from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.fingerprints import fingerprint, sql_fingerprint
 from daybreak.spark.sql.functions import Function
+from daybreak.spark.sql.static_tables import SessionTables, StaticTables
 from daybreak.spark.sql.windows.check import event_times
 from daybreak.spark.views import Views
 
@@ -94,6 +102,7 @@ class App:
     #: The folder of segments, checkpoints and staged results; None: the run directory.
     store: Path | str | None = None
     _views: dict[str, ViewSpec] = field(default_factory=dict)
+    _tables: dict[str, TableSpec] = field(default_factory=dict)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
     _queries: dict[str, _Declared] = field(default_factory=dict)
@@ -144,6 +153,7 @@ class App:
         if findings is None:
             found.raise_any()
         app._views = {v.name: v for v in pipeline.views}
+        app._tables = {t.name: t for t in pipeline.tables}
         app.max_window = pipeline.max_window or app.max_window
         app.timezone, app.log, app.store = pipeline.timezone, pipeline.log, pipeline.store
         app._policy = lambda: make_policy(pipeline.policy, pipeline.policy_table, "[app]")
@@ -199,6 +209,29 @@ class App:
         if name in self._streams:
             raise ConfigError(f"stream {name!r}", "is declared twice", "rename one of them")
         self._streams[name] = stream_from(name, values)
+
+    def table(
+        self,
+        name: str,
+        *,
+        format: str,  # noqa: A002 - Spark's own word
+        path: str | None = None,
+        schema: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        refresh: str | None = None,
+    ) -> None:
+        """Declares a static table that queries join with: any source of Spark's, or ``"delta"``.
+
+        Its rows are read into memory at the start, and again every ``refresh``, such as
+        ``"10 minutes"``; jobs that begin afterwards see the new rows.
+        """
+        if name in self._tables or name in self._streams or name in self._views:
+            raise ConfigError(f"table {name!r}", "is declared twice", "rename one of them")
+        values = {
+            "format": format, "path": path, "schema": schema, "options": options,
+            "refresh": refresh,
+        }  # fmt: skip
+        self._tables[name] = static_table_from(name, values)
 
     def view(self, name: str, *, sql: str, time: str | None = None) -> None:
         """Declares a view: rows that several queries, or later views, read by its name.
@@ -301,6 +334,12 @@ class App:
             None if self.store is None else check_store(str(self.store), self.folder, "App.store")
         )
 
+    def _read_tables(self, spark: SparkSession) -> StaticTables:
+        """The static tables, and views of them in the session that queries are checked in."""
+        tables = StaticTables(spark, tuple(self._tables.values()), self.folder)
+        SessionTables(spark, Catalyst(spark)).use(tables.current)
+        return tables
+
     def _checked_application(
         self, policy: str | BasePolicy | None, found: Findings
     ) -> CheckedApplication:
@@ -309,7 +348,10 @@ class App:
         log = found.tried(self._log, None)
         store = found.tried(self._store, None)
         schemas, times = self._read_streams(found)
-        checker = Checker(spark, schemas, times, panes=self.panes)
+        tables = found.tried(lambda: self._read_tables(spark), StaticTables(spark))
+        checker = Checker(
+            spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name)
+        )
         max_window_us = found.tried(
             lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
         )
@@ -348,6 +390,7 @@ class App:
             max_window_us=max_window_us,
             log=log,
             store=store,
+            tables=tables,
         )
 
     def run(

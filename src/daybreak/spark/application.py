@@ -23,6 +23,7 @@ from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
 from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.static_tables import StaticTables
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class CheckedApplication:
     fingerprints: Mapping[str, str]
     #: The longest window that is allowed.
     max_window_us: int
+    #: Rows that queries join with.
+    tables: StaticTables
     #: The database of the commit log; None: SQLite in the run directory.
     log: LogUrl | None = None
     #: The folder of segments, checkpoints and staged results; None: the run directory.

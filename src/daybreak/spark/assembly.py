@@ -11,6 +11,7 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -194,6 +195,7 @@ class RunnerFactory:
         return JobRunner(
             application.spark, application.schemas, storage.store, storage.log, storage.partials,
             self.syncer, storage.rundir.scratch / name, self.plans.worker(name),
+            application.tables,
         )  # fmt: skip
 
 
@@ -219,7 +221,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         application = catalog.application  # with the queries registered in earlier runs
 
         figures = Figures(accepted.state)
-        plans = Plans(application.spark)
+        plans = Plans(application.spark, application.tables)
         engine = _engine(accepted, storage, plans, options)
         changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
@@ -360,8 +362,15 @@ def _start_tasks(
         Task("write_record", 1.0, record.write),
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    publishing = [Task("publish", 0.2, lambda: publish(catalog.sinks))]
-    return tuple(PeriodicTasks(tasks, emit) for tasks in (deliveries, publishing, chores))
+    groups = [deliveries, [Task("publish", 0.2, lambda: publish(catalog.sinks))], chores]
+    tables = catalog.application.tables
+    if tables.refreshes:
+        groups.append([Task("refresh", 0.2, lambda: tables.refresh(partial(_announce_rows, emit)))])
+    return tuple(PeriodicTasks(tasks, emit) for tasks in groups)
+
+
+def _announce_rows(emit: Emit, table: str, rows: int) -> None:
+    emit("table-refreshed", f"{table} has {rows} rows now", table=table, rows=rows)
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:

@@ -371,7 +371,7 @@ class Driver:
     def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> Done:
         """The whole group as one job; if that fails, the query that was asked by itself."""
         try:
-            return Done(group.boxes, self._run(runner, group, ticket))
+            return self._done(group.boxes, self._run(runner, group, ticket))
         except JobTimeout:
             raise
         except Exception:
@@ -379,7 +379,11 @@ class Driver:
                 raise
             asked = group.boxes[:1]
             alone = group._replace(boxes=asked, cell=asked)
-            return Done(asked, self._run(runner, alone, ticket))
+            return self._done(asked, self._run(runner, alone, ticket))
+
+    def _done(self, boxes: tuple[int, ...], ran: Ran) -> Done:
+        behind = tuple(b for b in boxes if self._queries[b].name in ran.undelivered)
+        return Done(boxes, ran, behind=behind)
 
     def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
         cell = [self._queries[b] for b in group.cell]

@@ -44,6 +44,9 @@ _TIMEZONE = "spark.sql.session.timeZone"
 SESSION_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # A static table that queries join with is kept in pages, one at least for every plan. Spark
+    # chooses up to 64 MB: a few dozen plans would fill the memory that is kept for them.
+    "spark.buffer.pageSize": "2m",
     # Kept in memory even where nothing shows them: plans of a hundred queries are large.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",

@@ -64,6 +64,7 @@ from daybreak.spark.record import Figures
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
+from daybreak.spark.sql.static_tables import StaticTables
 
 NAMES = ("a", "b")
 SQL = "SELECT n FROM s"
@@ -103,6 +104,7 @@ def application() -> CheckedApplication:
         checked={n: CheckedQuery(n, ("s",), SCHEMA, "filter", SqlBody(SQL, None)) for n in NAMES},
         specs={n: QuerySpec(name=n, cls="high", sql=SQL) for n in NAMES},
         callbacks={}, fingerprints=dict.fromkeys(NAMES, "1:1"), max_window_us=10**9,
+        tables=StaticTables(cast(Any, None)),
     )  # fmt: skip
 
 

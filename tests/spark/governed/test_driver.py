@@ -53,7 +53,7 @@ def test_a_policy_decides_how_much_a_micro_batch_reads() -> None:
     assert not bench.bridge.units["q"], "all there is"
     bench.hear(bench.ready("q", rows=100, units=1))
     assert bench.hear(bench.pending("q", 9)) == ["q"]
-    assert bench.bridge.units["q"] == (2,)
+    assert list(bench.bridge.units["q"]) == [2]
     left = (UnitGroup(round(time.time() * 1000), 0, 7),)
     assert bench.hear(bench.ready("q", rows=200, units=2, left=left)) == ["q"]
     assert bench.driver.roster.engine is not None

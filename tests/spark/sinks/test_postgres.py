@@ -158,10 +158,21 @@ def test_a_password_stays_in_the_environment(
     assert declared.sink.shown == "postgres s.fires"
     assert "hunter2" not in str(query_as_json(declared))
     make(tmp_path, url, create="true").close()
+    monkeypatch.setenv("FIRE_URL", url.replace("${FIRE_PASSWORD}", "hunter2hunter2"))
+    make(tmp_path, "${FIRE_URL}", create="true").close()
     elsewhere = url.replace("127.0.0.1:", "127.0.0.1:1")[:-10] + "/hunter2hunter2"
     with pytest.raises(ConfigError) as refused:
         make(tmp_path, elsewhere)
     assert "hunter2" not in str(refused.value)
+
+
+def test_what_postgres_can_never_store_is_refused_before_its_commit(
+    tmp_path: Path, dsn: str
+) -> None:
+    sink = make(tmp_path, dsn, create="true")
+    with pytest.raises(ValueError, match=r"'station' holds a NUL .* use replace\(station"):
+        sink.stage("j", ROWS.set_column(0, "station", [["a\0", None]]))
+    assert list(sink.staged()) == []
 
 
 def test_an_outage_is_no_failure_of_the_query(tmp_path: Path, dsn: str) -> None:

@@ -1,9 +1,9 @@
 """Drives an engine from the gates: backlogs and ends of micro-batches in, grants out.
 
 One thread owns the engine. Offsets belong to Spark, so there are three differences to Daybreak's
-own queries: how much waits is an estimate (``WholeBacklog``), what a grant read is known when it has
-ended (``Done.read``), and a query whose backlog cannot be seen is granted a micro-batch now
-and then to find out.
+own queries: how much waits is an estimate (``WholeBacklog``), what a grant read is known when it
+has ended (``Done.read``), and a query whose backlog cannot be seen is granted a micro-batch now and
+then to find out.
 """
 
 from __future__ import annotations

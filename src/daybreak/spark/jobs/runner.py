@@ -64,6 +64,7 @@ from daybreak.spark.sql.forms import (
     panes_in,
     parts_of,
 )
+from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, StaticTables
 from daybreak.spark.sql.windows.pane_plans import Fill, Merge, merged_rows, merged_schema
 from daybreak.spark.sql.windows.together import Together
 
@@ -118,10 +119,12 @@ class JobRunner:
         syncer: FileSyncer,
         scratch: Path,
         prepared: PlanRunner | None = None,
+        tables: StaticTables | None = None,
     ) -> None:
         """``scratch``: a folder of its own that executors can read too.
 
         ``prepared``: runs small trains without a Spark job; left out: every job is ordinary.
+        ``tables``: static ones, of which every job sees one version.
         """
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
@@ -135,6 +138,10 @@ class JobRunner:
         self._scratch = scratch
         self._catalyst = Catalyst(self._session)
         self._prepared = prepared
+        self._tables = tables
+        self._session_tables = SessionTables(self._session, self._catalyst)
+        #: The versions of static tables that the present job sees.
+        self._versions = NO_TABLES
         #: How the plans of the present job ran.
         self._ways: set[Way] = set()
         #: What queries run together are compiled to, by kind of plan and queries.
@@ -154,6 +161,7 @@ class JobRunner:
         """
         began_ns, started = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
+        self._take_tables()
         since: Since = None
         form = queries[0].checked.form
         if isinstance(form, OverWindows):
@@ -186,6 +194,11 @@ class JobRunner:
             way=next((way for way in WAYS if way in self._ways), None),
             computed=bool(self._ways),
         )
+
+    def _take_tables(self) -> None:
+        """From now on the job's static tables stay as they are."""
+        self._versions = NO_TABLES if self._tables is None else self._tables.current
+        self._session_tables.use(self._versions)
 
     def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
         tables: dict[str, pa.Table] = {}
@@ -302,7 +315,9 @@ class JobRunner:
 
     def _run_prepared(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed | None:
         """The result without a Spark job; None where it takes one."""
-        found = None if self._prepared is None else self._prepared.run(recipe, tables)
+        found = (
+            None if self._prepared is None else self._prepared.run(recipe, tables, self._versions)
+        )
         if found is not None:
             self._ways.add("prepared")
         return found
@@ -334,6 +349,7 @@ class JobRunner:
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Runs a query over given rows, for its cost alone."""
+        self._take_tables()
         rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
         return self._compute(query, with_anchors(query.checked.windows, rows))
 
@@ -411,6 +427,8 @@ class JobRunner:
         sinks = {q.name: q.sink for q in queries}
         failed: dict[str, Failure] = {}
         for file in files:
+            if file.query in failed:
+                continue  # in order: it is delivered again after those before it
             try:
                 self._store.confirm()
                 bring(sinks[file.query], file)

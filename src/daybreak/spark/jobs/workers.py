@@ -202,7 +202,8 @@ class Workers:
     def _run_groups(
         self, runner: JobRunner, order: StartJob, ticket: Ticket, done: list[Done]
     ) -> None:
-        # Queries that a job of this order has left behind: their later ranges must wait.
+        # Queries that a job of this order has left behind: their later ranges must wait. So must
+        # those whose result was not delivered: a sink gets the results of a query in order.
         behind: set[int] = set()
         for number, group in enumerate(order.groups):
             ticket.next_job()
@@ -213,7 +214,7 @@ class Workers:
                 behind.update(group.boxes)
                 continue
             ran = self._run_group(runner, _without(group, behind), ticket)
-            behind.update(set(group.boxes) - set(ran.boxes))
+            behind.update(set(group.boxes) - set(ran.boxes), ran.behind)
             done.append(ran)
 
     def _timed_out(self) -> JobTimeout:

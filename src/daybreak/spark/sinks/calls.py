@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.spark.log.durable import file_name, same_folder
-from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.destination import DeliveryId, Destination
 from daybreak.spark.sinks.sink import Callback, Staging
 
@@ -152,6 +152,10 @@ class DestinationSink(CallingSink):
         self.exactly_once = destination.exactly_once
         self._destination = destination
         self._limited = LimitedCalls(limit_s)
+
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        self._destination.accept(table)
+        return super().stage(job, table)
 
     def has(self, file: CommittedFile) -> bool:
         return bool(self._limited.call(partial(self._destination.has, DeliveryId.of(file))))

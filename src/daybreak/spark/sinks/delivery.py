@@ -88,9 +88,10 @@ def recover(log: CommitLog, sinks: Mapping[str, Sink]) -> Recovery:
             sinks[query].publish(now=True)
         except Exception as error:
             outcome.refused.setdefault(query, error)
-            unsettled = {f.id for f in outcome.delivered if not sinks[f.query].settled(f)}
-            waiting |= {f.path for f in outcome.delivered if f.id in unsettled}
-            outcome.delivered = [f for f in outcome.delivered if f.id not in unsettled]
+            mine = [file for file in outcome.delivered if file.query == query]
+            unsettled = [file for file in mine if not sinks[query].settled(file)]
+            waiting |= {file.path for file in unsettled}
+            outcome.delivered = [file for file in outcome.delivered if file not in unsettled]
     sync_delivered(log, sinks, outcome.delivered + outcome.taken)
     if outcome.missing:
         log.lose(MISSING, outcome.missing)

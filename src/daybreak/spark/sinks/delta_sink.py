@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,16 +22,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.extras import need_package
+from daybreak.model.durations import duration_us
 from daybreak.model.errors import ConfigError
-from daybreak.spark.event_time import duration_us
+from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.log.durable import (
+    FULL,
     file_name,
     make_folder,
     same_folder,
     sync_files,
     write_durably,
 )
-from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.calls import read_staged, write_arrow
 from daybreak.spark.sinks.delta_schema import check_table, delta_schema
 from daybreak.spark.sinks.delta_stats import statistics
@@ -105,9 +108,16 @@ class DeltaSink(Staging):
         self._last: int | None = None
         #: The last attempt to publish has failed: the next delivery tries again at once.
         self._failed = False
+        self._compaction: threading.Thread | None = None
+        self._compaction_failed: Exception | None = None
 
     def owns(self, file: CommittedFile) -> bool:
         return same_folder(file.path.parent, self._staging)
+
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        # Refuses values that cannot be a partition: once they are committed, rows must be written.
+        deque(partitions(table, self._partition_by), maxlen=0)
+        return super().stage(job, table)
 
     def deliver(self, file: CommittedFile) -> bool:
         with self._guard:
@@ -133,6 +143,7 @@ class DeltaSink(Staging):
             is_due = time.monotonic() - self._since >= self._options.publish_every_s
             if self._gathered and (now or is_due):
                 self._publish()
+        if not now:
             self._compact_if_due()
 
     def settled(self, file: CommittedFile) -> bool:
@@ -152,7 +163,15 @@ class DeltaSink(Staging):
         last, self._last = self._last_number(source), None  # unknown if the next step fails
         rows = [one.rows for one in self._gathered.values() if one.file.id > last]
         if rows:
-            self._append(pa.concat_tables(rows), source, newest)
+            try:
+                self._append(pa.concat_tables(rows), source, newest)
+            except Exception as error:
+                if not _means_full(error):
+                    raise
+                raise SinkUnavailable(
+                    f"there is no room for rows in {self.path}; results are kept and published "
+                    "when there is"
+                ) from None
         self._last, self._failed = max(last, newest.id), False
         for file in files:
             file.path.unlink(missing_ok=True)
@@ -182,6 +201,7 @@ class DeltaSink(Staging):
                 custom_metadata={"daybreak.job": newest.job},
             ),
         )
+        table.update_incremental()
         sync_files([self.path / LOG / f"{table.version():020d}.json"])
 
     def _write_part(self, part: Partition, newest: CommittedFile) -> AddAction:
@@ -203,7 +223,7 @@ class DeltaSink(Staging):
     def _table(self) -> DeltaTable | None:
         from deltalake import DeltaTable
 
-        return DeltaTable(self.path) if (self.path / LOG).is_dir() else None
+        return DeltaTable(self.path) if _has_versions(self.path) else None
 
     def _last_number(self, source: str) -> int:
         if self._last is None:
@@ -213,13 +233,26 @@ class DeltaSink(Staging):
         return self._last
 
     def _compact_if_due(self) -> None:
-        every_s, now = self._options.compact_every_s, time.monotonic()
-        if every_s is None or now - self._compacted < every_s:
-            return
-        self._compacted = now
-        table = self._table()
-        if table is not None:
-            table.optimize.compact()
+        """Beside the deliveries: merging the files of a large table takes its time."""
+        failure, self._compaction_failed = self._compaction_failed, None
+        if failure is not None:
+            raise failure
+        every_s = self._options.compact_every_s
+        is_idle = self._compaction is None or not self._compaction.is_alive()
+        if every_s is not None and is_idle and time.monotonic() - self._compacted >= every_s:
+            self._compacted = time.monotonic()
+            self._compaction = threading.Thread(
+                target=self._compact, name=f"compact {self.query}", daemon=True
+            )
+            self._compaction.start()
+
+    def _compact(self) -> None:
+        try:
+            table = self._table()
+            if table is not None:
+                table.optimize.compact()
+        except Exception as error:  # reported by the next call of ``publish``
+            self._compaction_failed = error
 
 
 def open_delta(
@@ -238,7 +271,7 @@ def open_delta(
 
     if schema is not None:
         delta_schema(schema, place)
-    if (path / LOG).is_dir():
+    if _has_versions(path):
         try:
             table = DeltaTable(path)
         except (DeltaError, OSError) as error:
@@ -248,6 +281,16 @@ def open_delta(
         if schema is not None:
             check_table(table, schema, partition_by, place, path)
     return DeltaSink(query, path, staging, partition_by, options)
+
+
+def _has_versions(path: Path) -> bool:
+    """Whether there is a table; a full disk may have left an empty log."""
+    return any((path / LOG).glob("[0-9]*"))
+
+
+def _means_full(error: Exception) -> bool:
+    """Whether the disk is full; the library tells it by a text alone."""
+    return getattr(error, "errno", None) in FULL or "No space left on device" in str(error)
 
 
 def _seconds(text: str, place: str, key: str) -> float:

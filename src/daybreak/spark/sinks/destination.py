@@ -98,6 +98,12 @@ class Destination(ABC):
         Called by ``daybreak check`` and before a run starts.
         """
 
+    def accept(self, rows: pa.Table) -> None:
+        """Raises if these rows can never be written.
+
+        Called before they are committed: the query then narrows the failure down to fewer rows.
+        """
+
     @abstractmethod
     def write(self, rows: pa.Table, delivery: DeliveryId) -> None:
         """Writes the rows; they are safe when it returns. At least one row.

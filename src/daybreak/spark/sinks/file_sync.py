@@ -6,7 +6,6 @@ matters only for letting the log forget the file's content. So nobody waits for 
 
 from __future__ import annotations
 
-import errno
 import queue
 import threading
 import time
@@ -17,13 +16,11 @@ from typing import BinaryIO
 
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.durable import write_durably
+from daybreak.spark.log.durable import FULL, write_durably
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.delivery import sync_delivered
 from daybreak.spark.sinks.sink import Sink
 
-#: The disk, or the user's share of it.
-FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are gathered for so long: the disk takes many at the price of one.
 GATHER_S = 0.5
 #: The log is told this soon that a sink has taken a file.
@@ -75,6 +72,8 @@ class FileSyncer:
 
     def _synced(self, files: list[CommittedFile]) -> bool:
         """False if there is no room for the files, or in the log to note it: later, perhaps."""
+        if not files:
+            return True
         try:
             sync_delivered(self._log, self._sinks, files)
         except LogUnavailable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -62,9 +61,6 @@ class FileSink(Staging):
             move_durably(file.path, target)
         else:
             file.path.rename(target)
-        for folder in file.path.parents[: len(self._partition_by)]:
-            with suppress(OSError):  # another file of this partition is staged
-                folder.rmdir()
         return True
 
     def has(self, file: CommittedFile) -> bool:

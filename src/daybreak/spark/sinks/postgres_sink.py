@@ -20,7 +20,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import keep, without_secrets
 from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.sinks.destination import DeclaredSink, DeliveryId, Destination
-from daybreak.spark.sinks.postgres_types import as_csv_columns, column_ddl, mismatch
+from daybreak.spark.sinks.postgres_types import as_csv_columns, column_ddl, mismatch, refuse_nul
 from daybreak.spark.sinks.text_formats import write_csv
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ class PostgresDestination(Destination):
                     f"table {self._name()} does not exist",
                     f"create it ({self._ddl()}), or give create = true",
                 )
-        connection.close()
+
+    def accept(self, rows: pa.Table) -> None:
+        refuse_nul(rows)
 
     def write(self, rows: pa.Table, delivery: DeliveryId) -> None:
         import psycopg
@@ -156,8 +158,9 @@ class PostgresDestination(Destination):
 
         if not self._url.startswith(("postgresql://", "postgres://")):
             raise self.declared.error("url is not one of PostgreSQL", "postgresql://host/database")
+        raw = self.declared.raw_options.get("url", self._url)
         try:
-            written = conninfo_to_dict(self.declared.raw_options.get("url", self._url))
+            written = {} if _VARIABLES.fullmatch(raw) else conninfo_to_dict(raw)
             parts = conninfo_to_dict(self._url)
         except Error as error:
             raise self.declared.error(

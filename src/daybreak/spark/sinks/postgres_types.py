@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 _JSON = frozenset({"json", "jsonb"})
@@ -27,6 +28,16 @@ def mismatch(kind: pa.DataType, column: str) -> str | None:
     if _is_text(kind) and column not in _KNOWN:
         return None  # an enum or domain of the user's: PostgreSQL decides
     return f"the query gives {kind}"
+
+
+def refuse_nul(rows: pa.Table) -> None:
+    """``ValueError`` if a text holds a NUL character, which PostgreSQL cannot store."""
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if _is_text(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
+            raise ValueError(
+                f"column {name!r} holds a NUL character, which PostgreSQL cannot store; "
+                f"use replace({name}, char(0), '') in the query"
+            )
 
 
 def as_csv_columns(rows: pa.Table) -> pa.Table:

@@ -234,3 +234,10 @@ def ids(attributes: Iterable[Expr]) -> list[int]:
 def positions(output: Sequence[Expr]) -> Mapping[int, int]:
     """Where each attribute stands, by its id."""
     return {number: at for at, number in enumerate(ids(output))}
+
+
+def views_in(plan: Plan) -> set[str]:
+    """Names of all views in an analysed plan, in lower case."""
+    trees = [plan, *listed(plan.subqueriesAll())]
+    found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
+    return {view.desc().identifier().table().lower() for view in found}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -32,7 +32,7 @@ from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
-from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, nodes
+from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, views_in
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import plain_schema, quoted, take_apart
 from daybreak.spark.sql.determinism import Determinism, moving
@@ -105,11 +105,14 @@ class Checker:
         times: Mapping[str, str] | None = None,
         *,
         panes: bool = True,
+        tables: Sequence[str] = (),
     ) -> None:
         """``times``: the column with the event time, of each stream that declares one.
 
         ``panes``: whether long and overlapping windows are computed from partial aggregates.
+        ``tables``: static ones whose rows may be replaced.
         """
+        self._tables = tables
         self._times = times or {}
         self._with_panes = panes
         # Spark logs each analysis error with its whole stack; ours report the same in one line.
@@ -181,7 +184,7 @@ class Checker:
             body, form = checked.body, checked.form
             assert isinstance(body, SqlBody)
             analysed = self._catalyst.frame(body.parsed, self._session)
-            used = _views_in(analysed._jdf.queryExecution().analyzed())
+            used = views_in(analysed._jdf.queryExecution().analyzed())
             through = tuple((v, plan) for v, plan in parsed.items() if v.lower() in used)
             if isinstance(form, OverWindows):  # what runs with others reads the streams itself
                 form = OverWindows(replace(form.windowing, pane_us=None))
@@ -272,7 +275,9 @@ class Checker:
                     "its function joins a stream with itself by a band of times",
                     "write this query in SQL",
                 )
-        leaves = {s: self._frames[s]._jdf.queryExecution().analyzed() for s in reads}
+        frames = {s: self._frames[s] for s in reads}
+        frames |= {t: self._session.table(quoted(t)) for t in self._tables}
+        leaves = {s: frame._jdf.queryExecution().analyzed() for s, frame in frames.items()}
         repeatable = Repeatable.of(self._catalyst, plan, leaves)
         try:
             repeatable.confirm(self._catalyst, called(function, self._session, schemas, place))
@@ -406,10 +411,3 @@ def _refuse_surrogates(sql: str, place: str) -> None:
 def _is_self_band(windowing: Windowing) -> bool:
     band = windowing.over
     return isinstance(band, Band) and band.anchor == band.partner
-
-
-def _views_in(plan: Plan) -> set[str]:
-    """Names of all views in an analysed plan, in lower case."""
-    trees = [plan, *listed(plan.subqueriesAll())]
-    found = [node for tree in trees for node in nodes(tree) if node.nodeName() == "View"]
-    return {view.desc().identifier().table().lower() for view in found}

@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from daybreak.spark.jobs.prepared.jvm import Java, TrainPlan, active
-from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.catalyst import Catalyst, views_in
+from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, TableVersions
 
 #: Of the session that plans are made in, besides those of the session they are made for.
 SETTINGS = {
@@ -76,6 +77,8 @@ class Planned:
     made: Any
     #: What it takes for as long as it is kept, static tables included.
     bytes: int
+    #: The declared tables that it holds rows of, and which version.
+    tables: Mapping[str, int] = field(default_factory=dict)
     #: The copies of those who run it, by their tags.
     copies: dict[str, TrainPlan] = field(default_factory=dict)
 
@@ -89,13 +92,15 @@ class Planner:
             self.session.conf.set(key, value)
         self.catalyst = Catalyst(self.session)
         self._java = Java(self.session)
+        self._tables = SessionTables(self.session, self.catalyst)
 
-    def plan(self, recipe: Recipe) -> Planned:
+    def plan(self, recipe: Recipe, tables: TableVersions = NO_TABLES) -> Planned:
         """Plans a query; ``Unfit`` if it has to be an ordinary job.
 
         Raises whatever Spark raises where it cannot plan the query at all.
         """
         with active(self.session):
+            self._tables.use(tables)
             columns = {name: self._columns(schema) for name, schema in recipe.streams.items()}
             frames = {name: self._leaf(i, c) for i, (name, c) in enumerate(columns.items())}
             frame, made = recipe.build(self, frames)
@@ -105,8 +110,10 @@ class Planner:
             for number, (name, schema) in enumerate(recipe.streams.items())
         )
         schema = _layout(frame.schema)
+        used = views_in(frame._jdf.queryExecution().analyzed()) if tables.by_name else set()
+        holds = {n: v.number for n, v in tables.by_name.items() if n.lower() in used}
         return Planned(
-            prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes())
+            prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes()), holds
         )
 
     def _columns(self, schema: StructType) -> Any:

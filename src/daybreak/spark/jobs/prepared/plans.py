@@ -22,6 +22,7 @@ from daybreak.spark.jobs.inmemory import MemoryFolder
 from daybreak.spark.jobs.prepared.jvm import Java, Runs, Unfit
 from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
 from daybreak.spark.jobs.prepared.trains import read_result, write_train
+from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersions
 
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
@@ -62,8 +63,9 @@ def _class_of(error: Exception) -> str:
 class Plans:
     """The plans of a run, shared by its workers."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tables: StaticTables | None = None) -> None:
         self._spark = spark
+        self._tables = tables
         self._guard = threading.Lock()
         self._entries: OrderedDict[Hashable, Future[Planned]] = OrderedDict()
         #: Of plans that could not be made, or run, how often in a row.
@@ -109,8 +111,15 @@ class Plans:
     def _give_up(self, why: str) -> None:
         self.runs, self.missing = None, why
 
-    def get(self, recipe: Recipe, planner: Callable[[], Planner]) -> Planned:
-        """The plan of a recipe: the first who asks makes it, others wait. ``Unfit`` if none."""
+    def tables(self) -> TableVersions:
+        """The static tables as they are now."""
+        return NO_TABLES if self._tables is None else self._tables.current
+
+    def get(self, recipe: Recipe, planner: Callable[[], Planner], tables: TableVersions) -> Planned:
+        """The plan of a recipe: the first who asks makes it, others wait. ``Unfit`` if none.
+
+        Another one may have made it with other versions of the static tables.
+        """
         with self._guard:
             entry, known = self._entries.get(recipe.key), recipe.key in self._entries
             if entry is None:
@@ -118,7 +127,7 @@ class Plans:
             self._entries.move_to_end(recipe.key)
         if not known:
             try:
-                entry.set_result(self._fitting(planner().plan(recipe)))
+                entry.set_result(self._fitting(planner().plan(recipe, tables)))
                 self._make_room()
             except Unfit as unfit:
                 entry.set_exception(unfit)
@@ -201,15 +210,21 @@ class PlanRunner:
         if self._folder is not None:
             self._folder.close()
 
-    def run(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed | None:
+    def run(
+        self,
+        recipe: Recipe,
+        tables: Mapping[str, pa.Table],
+        static: TableVersions | None = None,
+    ) -> Computed | None:
         """The result over these rows; None, with the reason counted, if it takes a job.
 
+        ``static``: the versions of static tables that count; left out: the present ones.
         ``Cancelled`` if it was interrupted.
         """
         if self._plans.runs is None:
             return None
         try:
-            return self.compute(recipe, tables)
+            return self.compute(recipe, tables, static)
         except Unfit as unfit:
             self._plans.count(str(unfit))
         except Cancelled:
@@ -221,17 +236,28 @@ class PlanRunner:
 
     def prepare(self, recipe: Recipe) -> None:
         """Plans, compiles and runs it once over no rows; ``Unfit`` if it has to be a job."""
-        planned = self._plans.get(recipe, self._make_planner)
+        planned = self._plans.get(recipe, self._make_planner, self._plans.tables())
         nothing = {leaf.name: pa.table({}) for leaf in planned.leaves}
         self._run_once(planned, nothing)
 
-    def compute(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> Computed:
+    def compute(
+        self,
+        recipe: Recipe,
+        tables: Mapping[str, pa.Table],
+        static: TableVersions | None = None,
+    ) -> Computed:
         """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
         rows = sum(table.num_rows for table in tables.values())
         if sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
+        versions = self._plans.tables() if static is None else static
         for _ in range(2):  # the second time where a static table has changed
-            planned = self._plans.get(recipe, self._make_planner)
+            planned = self._plans.get(recipe, self._make_planner, versions)
+            if any(number > versions.number(name) for name, number in planned.tables.items()):
+                raise Unfit("a static table was refreshed after the job began")
+            if any(number < versions.number(name) for name, number in planned.tables.items()):
+                self._plans.drop(recipe.key)
+                continue
             if rows > MOST_ROWS[planned.shape]:
                 raise Unfit("too many rows")
             result = self._run_once(planned, tables)
