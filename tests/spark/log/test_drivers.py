@@ -93,7 +93,7 @@ def test_of_two_drivers_one_works_and_a_stopped_one_delivers_nothing(drivers: Dr
     of_first = [path for path in drivers.files() if "-0001-" in path.name]
     until(lambda: any("-0002-" in path.name for path in drivers.files()), "the second delivers")
     first.send_signal(signal.SIGCONT)
-    assert first.wait(timeout=30) == 3
+    assert first.wait(timeout=30) == 3, drivers.told(first)
     assert "another driver (process" in drivers.told(first)
     second.kill()
     second.wait()
