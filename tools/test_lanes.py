@@ -36,6 +36,7 @@ FAST_HALF = (
     TESTS / "runtime",
     EXPERIMENTS,
 )
+ALL = ("-m", "not soak")
 FAST = (
     "-m", "not spark and not browser and not slow", "-p", "no:cacheprovider",
     "--hypothesis-profile=fast",
@@ -51,9 +52,9 @@ def folders() -> list[Path]:
 def all_lanes() -> tuple[list[str], list[str]]:
     """What the two processes are given."""
     apart = [TESTS / "spark" / name for name in APART]
-    first = [str(TESTS / "spark"), *(f"--ignore={path}" for path in apart)]
+    first = [*ALL, str(TESTS / "spark"), *(f"--ignore={path}" for path in apart)]
     others = [p for p in folders() if p != TESTS / "spark"]
-    return first, ["-p", "no:cacheprovider", *(str(path) for path in (*others, *apart))]
+    return first, [*ALL, "-p", "no:cacheprovider", *(str(path) for path in (*others, *apart))]
 
 
 def fast_lanes() -> tuple[list[str], list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import duckdb
+from benchmarks.soaking.duck import duck_rows
 
 
 def delta_rows(path: Path, columns: str, order: str = "") -> list[tuple[Any, ...]]:
@@ -22,15 +22,12 @@ def delta_rows(path: Path, columns: str, order: str = "") -> list[tuple[Any, ...
                 files.pop(unquote(action["remove"]["path"]))
     if not files:
         return []
-    with duckdb.connect() as engine:
-        each = []
-        for name, values in files.items():
-            text = str(path / name).replace("'", "''")
-            more = "".join(f', {_literal(v)} AS "{k}"' for k, v in values.items())
-            each.append(f"SELECT *{more} FROM read_parquet('{text}', hive_partitioning = false)")
-        return engine.sql(
-            f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(each)}) {order}"
-        ).fetchall()
+    each = []
+    for name, values in files.items():
+        text = str(path / name).replace("'", "''")
+        more = "".join(f', {_literal(v)} AS "{k}"' for k, v in values.items())
+        each.append(f"SELECT *{more} FROM read_parquet('{text}', hive_partitioning = false)")
+    return duck_rows(f"SELECT {columns} FROM ({' UNION ALL BY NAME '.join(each)}) {order}")
 
 
 def _literal(value: str | None) -> str:

@@ -13,6 +13,7 @@ from tests.spark.windows.logs import bag
 from daybreak.spark.jobs.prepared.planner import Planner, Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
 from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.static_tables import TableVersions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +30,12 @@ class BothWays:
         prepared = PlanRunner.run
 
         def run(
-            runner: PlanRunner, recipe: Recipe, tables: Mapping[str, pa.Table]
+            runner: PlanRunner,
+            recipe: Recipe,
+            tables: Mapping[str, pa.Table],
+            static: TableVersions | None = None,
         ) -> Computed | None:
-            found = prepared(runner, recipe, tables)
+            found = prepared(runner, recipe, tables, static)
             if found is not None:
                 self.trains += 1
                 if bag(found.table) != bag(self._ordinary(recipe, tables)):

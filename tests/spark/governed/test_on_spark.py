@@ -150,6 +150,7 @@ def _steer(session: SparkSession, governor: Governor, feed: Feed, counts: Any) -
         governor.pause("cuonts")
 
 
+@pytest.mark.soak
 def test_the_six_queries_of_the_example_give_what_they_give_ungoverned(
     spark: SparkSession, session: SparkSession, governor: Governor, tmp_path: Path
 ) -> None:

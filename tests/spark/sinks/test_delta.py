@@ -11,10 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from benchmarks.soaking.delta_reader import delta_rows
+from benchmarks.soaking.duck import duck_rows
 from deltalake import DeltaTable, write_deltalake
 from tests.until import until
 
@@ -88,10 +88,8 @@ def test_partitions_of_files_are_read_by_another_engine(
 ) -> None:
     deliver(tmp_path, make(tmp_path, "parquet", by=by))
     files = f"{tmp_path}/out/*{'/*' * len(by)}"
-    with duckdb.connect() as engine:
-        read = f"read_parquet('{files}', hive_partitioning = true, hive_types_autocast = false)"
-        query = f"SELECT station, t, CAST(day AS text) FROM {read} ORDER BY t"
-        assert engine.sql(query).fetchall() == ALL
+    read = f"read_parquet('{files}', hive_partitioning = true, hive_types_autocast = false)"
+    assert duck_rows(f"SELECT station, t, CAST(day AS text) FROM {read} ORDER BY t") == ALL
     make(tmp_path, "parquet", by=by)
 
 
