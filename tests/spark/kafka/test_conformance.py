@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+import pytest
 from examples.kafka.broker import Broker
 from examples.kafka.topics import create, read
 from pyspark.sql import SparkSession
@@ -36,5 +37,6 @@ class Topic(SinkUnderTest):
         create(self._spark, self._servers, self._name)
 
 
+@pytest.mark.soak
 def test_laws(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     check_all(Topic(spark, broker.servers), tmp_path)
