@@ -22,8 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 EXPERIMENTS = ROOT / "experiments" / "tests"
-#: On Spark too, but mostly in processes or with a broker of their own.
-APART = ("test_kill.py", "test_crash.py", "test_eventlog.py", "governed", "kafka")
+#: On Spark too, but mostly in processes, with a broker or with a browser of their own.
+APART = (
+    "test_kill.py", "test_crash.py", "test_eventlog.py", "test_dashboard.py", "test_disk_full.py",
+    "governed", "kafka",
+)  # fmt: skip
 #: About half of what the fast tests take.
 FAST_HALF = (
     TESTS / "policies",

@@ -19,14 +19,14 @@ from typing import Any
 STAGES = {
     "ingest": ("daybreak.spark.log.segments", "SegmentStore", "append"),
     "segment listed": ("daybreak.spark.log.commitlog", "CommitLog", "add_segment"),
-    "stage": ("daybreak.spark.sinks.sink", "Staging", "stage"),
+    "stage": ("daybreak.spark.sinks.sink", "Staging", "_staged"),
     "commit": ("daybreak.spark.log.commitlog", "CommitLog", "commit"),
     "deliver": ("daybreak.spark.sinks.files", "FileSink", "deliver"),
     "sync": ("daybreak.spark.log.commitlog", "CommitLog", "mark_delivered"),
     "remove segments": ("daybreak.spark.log.commitlog", "CommitLog", "forget_segments"),
     "recover": ("daybreak.spark.assembly", "", "recover"),
     "register": ("daybreak.spark.log.commitlog", "CommitLog", "accept"),
-    "write record": ("daybreak.runtime.parts", "Parts", "write"),
+    "write record": ("daybreak.runtime.parts", "RecordParts", "write"),
     "prune": ("daybreak.spark.log.commitlog", "CommitLog", "prune"),
 }
 #: Stages of an application with Kafka sinks; see kafka_kills.py.
@@ -65,6 +65,13 @@ def fatal(call: Callable[..., Any], count: int, moment: str) -> Callable[..., An
     return counted
 
 
+def holder_of(stage: str) -> tuple[Any, str]:
+    """What has the function of a stage, a class or a module, and the function's name."""
+    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES)[stage]
+    found: Any = import_module(module)
+    return (getattr(found, cls) if cls else found), name
+
+
 def arm(stage: str, count: int, moment: str) -> None:
     if stage == RENAME:
         renames = itertools.count(1)
@@ -75,10 +82,7 @@ def arm(stage: str, count: int, moment: str) -> None:
 
         sys.addaudithook(audit)
         return
-    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES)[stage]
-    holder: Any = import_module(module)
-    if cls:
-        holder = getattr(holder, cls)
+    holder, name = holder_of(stage)
     setattr(holder, name, fatal(getattr(holder, name), count, moment))
 
 
