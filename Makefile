@@ -15,7 +15,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml experiments/pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e . -e experiments
 	@touch $@
 
-run: java $(VENV)/.ready  ## the wildfire example on Spark: about a minute, ends in a report
+run: java $(VENV)/.ready  ## the wildfire example on Spark: about two minutes, ends in a report
 	$(BIN)/python examples/wildfire.py
 
 run-kafka: kafka  ## the Kafka example with a broker of its own: a minute, ends in a picture

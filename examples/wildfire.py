@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/wildfire"), help="where files go")
     args = parser.parse_args()
     to = console()
-    to.print("starting Spark, measuring what this machine can do (about 15 s) ...")
+    to.print("starting Spark, measuring what this machine can do (up to a minute) ...")
     spark = daybreak.App.local("wildfire").spark
     shutil.rmtree(args.out, ignore_errors=True)
     capacity = calibrate(spark, args.out)
