@@ -35,6 +35,8 @@ from daybreak.spark.log.rows import (
     StagedFile,
 )
 
+pytestmark = pytest.mark.slow
+
 START = Cursor(0, 0)
 _machines = count()
 

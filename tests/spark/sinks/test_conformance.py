@@ -11,6 +11,8 @@ from tests.spark.sinks.places import Calls, DeltaTables, Files, PostgresTable
 
 from daybreak.spark.sinks.conformance import LAWS, Law, SinkUnderTest, check
 
+pytestmark = pytest.mark.slow
+
 PLACES: dict[str, Callable[[Path], SinkUnderTest]] = {
     "parquet": lambda folder: Files(folder, "parquet"),
     "json": lambda folder: Files(folder, "json"),

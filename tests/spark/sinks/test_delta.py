@@ -29,6 +29,8 @@ from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.partitioning import UnfitPartition
 from daybreak.spark.sinks.sink import Sink
 
+pytestmark = pytest.mark.slow
+
 DAY = date(2024, 2, 29)
 ROWS = pa.table(
     {
