@@ -105,7 +105,7 @@ def _kills(found: Mapping[str, Any]) -> str:
     return (
         "Every life is ended by SIGKILL at a stage drawn from the seed, before or after one of "
         "its calls or at a random\nmoment, the JVM in the same instant or not; the next life "
-        "goes on with the same run directory. The last one\nreads the input to its end. Then "
+        "continues with the same run directory. The last one\nreads the input to its end. Then "
         "the sinks (Parquet, JSON, CSV; filters, tumbling and sliding windows) are\ncompared "
         "row by row with what the generator made. After every kill a reader's view is looked "
         "at, too: no row\nis ever there twice.\n\n" + _markdown(rows)

@@ -1,4 +1,4 @@
-"""Due (ours, beyond the text): whoever is behind its minimum goes first.
+"""Due (ours, beyond the text): classes that are behind their minimum go first.
 
 When the link frees, the highest class that has delivered less than (m/n)(1 + margin) of its
 arrivals sends its oldest tuple; when nobody is behind, the smallest slack decides. It needs
