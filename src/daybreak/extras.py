@@ -1,8 +1,10 @@
-"""Optional packages: what a message says where one is missing."""
+"""Optional packages and those of third parties: what a message says if one cannot be used."""
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from typing import Any
 
 from daybreak.model.errors import ConfigError
 
@@ -23,3 +25,17 @@ def need_package(module: str, extra: str, place: str) -> None:
         raise MissingPackage(
             place, f"{module} is not installed", f"pip install 'daybreak[{extra}]'"
         )
+
+
+def load_class(entry: EntryPoint, kind: str, base: type[object], see: str) -> type[Any]:
+    """The class that a third party's entry point names; ``ConfigError`` if it cannot be used."""
+    place = f"{kind} {entry.name!r}"
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise ConfigError(
+            place, f"its package cannot be loaded ({error})", f"mend or uninstall {entry.value}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ConfigError(place, f"{entry.value} is not a subclass of {base.__name__}", see)
+    return found

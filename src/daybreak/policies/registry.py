@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
+from daybreak.extras import load_class
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.tables import Document, Table, params_from
 from daybreak.policies.aaat import ApplicationAtATime
@@ -89,20 +90,7 @@ def all_policies() -> dict[str, type[BasePolicy]]:
     """Every policy by name; a name taken twice is an error."""
     found: dict[str, type[BasePolicy]] = {p.name: p for p in BUILTIN}
     for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            policy = entry.load()
-        except Exception as error:
-            raise ConfigError(
-                f"policy {entry.name!r}",
-                f"its package cannot be loaded ({error})",
-                f"mend or uninstall {entry.value}",
-            ) from error
-        if not (isinstance(policy, type) and issubclass(policy, BasePolicy)):
-            raise ConfigError(
-                f"policy {entry.name!r}",
-                f"{entry.value} is not a subclass of BasePolicy",
-                "see docs/how-to/add-a-policy.md",
-            )
+        policy = load_class(entry, "policy", BasePolicy, "see docs/how-to/add-a-policy.md")
         for old, new in RENAMED.items():
             if hasattr(policy, old):
                 raise ConfigError(

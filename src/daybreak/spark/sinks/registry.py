@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
+from daybreak.extras import load_class
 from daybreak.model.errors import ConfigError
 from daybreak.spark.sinks.destination import Destination
 from daybreak.spark.sinks.postgres_sink import PostgresDestination
@@ -29,18 +30,4 @@ def find_destination(name: str) -> type[Destination] | None:
     if not offered:
         return BUILTIN.get(name)
     [entry] = offered
-    try:
-        found = entry.load()
-    except Exception as error:
-        raise ConfigError(
-            f"sink {name!r}",
-            f"its package cannot be loaded ({error})",
-            f"mend or uninstall {entry.value}",
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, Destination)):
-        raise ConfigError(
-            f"sink {name!r}",
-            f"{entry.value} is not a subclass of Destination",
-            "see docs/sinks.md",
-        )
-    return found
+    return load_class(entry, "sink", Destination, "see docs/sinks.md")
