@@ -60,8 +60,7 @@ class Admission:
             kept = self.store.segments(stream)
             if not kept or kept[-1].seq < self.store.begin(stream).seq:
                 return 0.0
-            newest = self.store.table(kept[-1])
-            tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
+            tables[stream] = self.store.sample(kept[-1], TRIAL_ROWS)
         took_ns = self._timed_ns(runnable, tables)
         costs = self.engine.compositor.costs(facts.share_key, facts.kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,14 @@ from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import LeaseLost, failure_of
+from daybreak.spark.jobs.executor_jobs import (
+    Cut,
+    CutByMask,
+    CutOne,
+    ExecutorJobs,
+    Written,
+    sweep_attempts,
+)
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
@@ -80,6 +88,8 @@ FEW_ROWS = 8000
 
 #: When the first tuple that gave a row had arrived, by query; None where that is not known.
 Since = Sequence[int | None] | None
+#: Rows of a query, or where executors have staged them.
+Result: TypeAlias = pa.Table | Written
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,7 @@ class JobRunner:
         self._prepared = prepared
         self._tables = tables
         self._session_tables = SessionTables(self._session, self._catalyst)
+        self._executors = ExecutorJobs(self._session, schemas, store, scratch)
         #: The versions of static tables that the present job sees.
         self._versions = NO_TABLES
         #: How the plans of the present job ran.
@@ -159,11 +170,13 @@ class JobRunner:
         ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
-        began_ns, started = time.time_ns(), time.perf_counter_ns()
+        timed = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
         self._take_tables()
         since: Since = None
         form = queries[0].checked.form
+        if taken[0].whole:
+            return self._run_on_executors(queries, taken, cell or queries, timed, may_commit)
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
         else:
@@ -177,9 +190,23 @@ class JobRunner:
             else:
                 results = [self._compute(queries[0], tables)]
         results = stamped(queries, results, taken)
-        computed = time.perf_counter_ns()
+        return self._finish(queries, taken, results, moves, since, timed, may_commit)
+
+    def _finish(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        results: Sequence[Result],
+        moves: Sequence[Sequence[Move]],
+        since: Since,
+        timed: tuple[int, int],
+        may_commit: Callable[[], None],
+        job: str | None = None,
+    ) -> Ran:
+        """Commits what was computed; ``timed``: when that began, on two clocks."""
+        (began_ns, started), computed = timed, time.perf_counter_ns()
         may_commit()
-        committed_at, undelivered = self._commit(queries, results, moves)
+        committed_at, undelivered = self._commit(queries, results, moves, job)
         for query, moved in zip(queries, moves, strict=True):
             if query.name not in undelivered:
                 advance(query.sink, moved, committed_at)
@@ -194,6 +221,44 @@ class JobRunner:
             way=next((way for way in WAYS if way in self._ways), None),
             computed=bool(self._ways),
         )
+
+    def _run_on_executors(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable],
+        timed: tuple[int, int],
+        may_commit: Callable[[], None],
+    ) -> Ran:
+        """The same over files of large segments: rows do not pass the driver."""
+        self._ways.add("executors")
+        self._store.confirm_folder()
+        read = self._store.passed(taken)
+        moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
+        job = self._log.new_job()
+        try:
+            result, cut = self._result_of(queries, cell, taken)
+            arrival_ns = min(item.arrival_ns for item in taken)
+            results = self._executors.write(job, queries, result, cut, arrival_ns)
+            return self._finish(queries, taken, results, moves, None, timed, may_commit, job)
+        except BaseException:
+            self._log.abandon(job)
+            raise
+
+    def _result_of(
+        self, queries: Sequence[Runnable], cell: Sequence[Runnable], taken: Sequence[Waiting]
+    ) -> tuple[DataFrame, Cut]:
+        """The common result of queries over rows, and each one's share of it."""
+        first = queries[0]
+        frames = self._executors.frames(first.checked.reads, taken)
+        if isinstance(first.checked.form, Composable) and len(cell) > 1:
+            composite = self._composite(cell)
+            of = {query.name: at for at, query in enumerate(cell)}
+            places = {of[q.name]: q.schema for q in queries}
+            [frame] = frames.values()
+            cutter = composite.cutter.without_expressions()
+            return self._composited(composite, frame), CutByMask(cutter, places)
+        return self._result(first, frames), CutOne(first.schema)
 
     def _take_tables(self) -> None:
         """From now on the job's static tables stay as they are."""
@@ -236,12 +301,19 @@ class JobRunner:
     def _computed(
         self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
     ) -> pa.Table:
-        checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
-        gathers = isinstance(checked.form, OverWindows)
-        for stream, table in tables.items():
-            frame = self._frame(stream, table, gathers, few_rows)
+        few_rows = FEW_ROWS if in_memory else -1
+        gathers = isinstance(query.checked.form, OverWindows)
+        frames = {
+            stream: self._frame(stream, table, gathers, few_rows)
+            for stream, table in tables.items()
+        }
+        return self._result(query, frames).toArrow().cast(query.schema)
+
+    def _result(self, query: Runnable, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """One query by itself over these rows of its streams."""
+        checked, body = query.checked, query.checked.body
+        for stream, frame in frames.items():
             frame.createOrReplaceTempView(quoted(stream))
-        body = checked.body
         if isinstance(body, FunctionBody):
             result = body.function(*(self._session.table(quoted(s)) for s in checked.reads))
             body.repeatable.confirm(self._catalyst, result)
@@ -249,7 +321,7 @@ class JobRunner:
             for view, parsed in body.through:
                 self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
             result = self._catalyst.frame(body.parsed, self._session)
-        return result.toArrow().cast(query.schema)
+        return result
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
@@ -382,7 +454,9 @@ class JobRunner:
 
     def _run_composite(self, composite: Composite, table: pa.Table) -> pa.Table:
         """The composite as a job."""
-        frame = self._frame(composite.stream, table)
+        return self._composited(composite, self._frame(composite.stream, table)).toArrow()
+
+    def _composited(self, composite: Composite, frame: DataFrame) -> DataFrame:
         source = composite.source
         if source.parsed is not None:  # resolved here: a static table may have other rows by now
             frame.createOrReplaceTempView(quoted(composite.stream))
@@ -390,7 +464,7 @@ class JobRunner:
         plan = frame._jdf.queryExecution().analyzed()
         if source.schema and plan.schema().json() != source.schema:
             raise CannotShare("a static table has other columns than when the queries were checked")
-        return self._catalyst.frame(composite.over(plan), self._session).toArrow()
+        return self._catalyst.frame(composite.over(plan), self._session)
 
     def _composite(self, cell: Sequence[Runnable]) -> Composite:
         """The composite of a cell, made once."""
@@ -406,24 +480,30 @@ class JobRunner:
     def _commit(
         self,
         queries: Sequence[Runnable],
-        results: Sequence[pa.Table],
+        results: Sequence[Result],
         moves: Sequence[Sequence[Move]],
+        job: str | None = None,
     ) -> tuple[int, dict[str, Failure]]:
         """Stages, commits and delivers; returns when it was committed.
 
         Once committed the job has succeeded, even if a sink then fails: the result is listed,
-        and the next start delivers it.
+        and the next start delivers it. ``job``: the number under which executors have staged.
         """
-        job = self._log.new_job()
+        job = job or self._log.new_job()
         self._store.confirm_folder()  # of the log the commit waits for
+        self._count_passed(queries, results)
         try:
-            staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
+            staged = [
+                r.files if isinstance(r, Written) else q.sink.stage(job, r)
+                for q, r in zip(queries, results, strict=True)
+            ]
             every = [move for moved in moves for move in moved]
             files = self._log.commit(job, every, [file for some in staged for file in some])
         except BaseException:
             self._log.abandon(job)
             raise
         committed_at = time.time_ns()
+        sweep_attempts(job, queries, results)
         sinks = {q.name: q.sink for q in queries}
         failed: dict[str, Failure] = {}
         for file in files:
@@ -438,6 +518,12 @@ class JobRunner:
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
+
+    def _count_passed(self, queries: Sequence[Runnable], results: Sequence[Result]) -> None:
+        """Of results, those that are in the driver's memory."""
+        pairs = zip(queries, results, strict=True)
+        rows = {q.name: r.num_rows for q, r in pairs if not isinstance(r, Written)}
+        self._store.driver_rows.of_queries(rows)
 
     def _frame(
         self, stream: str, table: pa.Table, gathers: bool = False, few_rows: int = FEW_ROWS
@@ -479,9 +565,7 @@ def _forms(queries: Sequence[Runnable]) -> list[Form]:
     return [query.checked.form for query in queries]
 
 
-def _first_possible(
-    results: Sequence[pa.Table], taken: Sequence[Waiting]
-) -> tuple[int | None, ...]:
+def _first_possible(results: Sequence[Result], taken: Sequence[Waiting]) -> tuple[int | None, ...]:
     """For results that do not tell which tuples gave them: it may have been the first."""
     first = min((item.arrival_ns for item in taken), default=None)
     return tuple(first if result.num_rows else None for result in results)

@@ -44,11 +44,23 @@ class Declaration:
         return fingerprint in (self.fingerprint, earlier)
 
 
+class Part(NamedTuple):
+    """A Parquet file of a large segment, as an executor wrote it: without arrival stamps."""
+
+    name: str
+    rows: int
+    bytes: int
+    #: The range of event time in it, where its stream has one and the file states it.
+    low_us: int | None = None
+    high_us: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRow:
     """One segment as the log knows it.
 
-    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
+    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content. A
+    large one is a folder, whose name ends with a slash, of ``parts`` that executors wrote.
     For a stream with event time: the range of it in the segment, and the stream's watermark
     before and after the segment, which decide what is late and what is closed permanently.
     """
@@ -66,6 +78,12 @@ class SegmentRow:
     high_us: int | None = None
     before_us: int | None = None
     after_us: int | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def borders(self) -> tuple[int, ...]:
+        """Rows of each part: jobs read whole files."""
+        return tuple(part.rows for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
