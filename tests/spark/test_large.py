@@ -14,6 +14,7 @@ import pytest
 
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
+from daybreak.spark.sinks import views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,8 +115,9 @@ def expected(spark: SparkSession, folder: Path) -> dict[str, Counter[str]]:
 
 
 def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(views, "ADOPT_BYTES", 0)
     feed(tmp_path / "in/sales", 0, ROWS, FILES)
     feed(tmp_path / "in/others", 0, 300, 1)
     app = make_app(spark, tmp_path, 1)

@@ -54,7 +54,7 @@ class BatchSizes:
         if records is not None:
             return round(records * self._record_bytes), None
         plan = frame._jdf.queryExecution().optimizedPlan()
-        stated = int(plan.stats().sizeInBytes().longValue())
+        stated = int(str(plan.stats().sizeInBytes()))
         if stated >= _UNKNOWN:
             return self._last, None  # such sources rarely send much more than before
         return round(stated * self._ratio), stated

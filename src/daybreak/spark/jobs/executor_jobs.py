@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,9 +28,11 @@ from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.task_writers import TaskWriter, WritesInTasks, handover
 from daybreak.spark.sql.composite import Cutter, quoted
+from daybreak.spark.sql.windows.together import cut_results
 
 #: A task writes its files when it holds so much.
 FLUSH_BYTES = 2**26
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _REPORT = "query INT, path STRING, rows BIGINT"
 
 #: Each query's rows of a common result.
@@ -74,6 +77,16 @@ class CutOne:
 
     def __call__(self, table: pa.Table) -> Sequence[pa.Table]:
         return [table.cast(self.schema)]
+
+
+@dataclass(frozen=True)
+class CutTogether:
+    """The results of several aggregates over the same windows."""
+
+    schemas: tuple[pa.Schema, ...]
+
+    def __call__(self, table: pa.Table) -> Sequence[pa.Table]:
+        return cut_results(table, self.schemas)
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,17 @@ class ExecutorJobs:
         self._schemas = schemas
         self._store = store
         self._scratch = scratch
+
+    @contextmanager
+    def spread(self) -> Iterator[None]:
+        """What is gathered by a key is gathered in as many tasks as run at once."""
+        conf, tasks = self._session.conf, self._session.sparkContext.defaultParallelism
+        usual = conf.get(_PARTITIONS)
+        conf.set(_PARTITIONS, str(max(2, tasks)))
+        try:
+            yield
+        finally:
+            conf.set(_PARTITIONS, str(usual))
 
     def frames(self, reads: Iterable[str], taken: Sequence[Waiting]) -> dict[str, DataFrame]:
         """The rows that were taken of each stream, for executors to read."""
@@ -184,7 +208,8 @@ class ExecutorJobs:
         def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
 
-        report = result.mapInArrow(write, _REPORT).toArrow()
+        with self.spread():
+            report = result.mapInArrow(write, _REPORT).toArrow()
         found: list[list[StagedFile]] = [[] for _ in queries]
         columns = (report[name].to_pylist() for name in report.column_names)
         for at, path, rows in zip(*columns, strict=True):

@@ -26,16 +26,18 @@ from pyspark.sql.types import StructType
 
 from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import ANCHORS
+from daybreak.spark.event_time import ANCHORS, Windowing
 from daybreak.spark.failures import LeaseLost, failure_of
 from daybreak.spark.jobs.executor_jobs import (
     Cut,
     CutByMask,
     CutOne,
+    CutTogether,
     ExecutorJobs,
     Written,
     sweep_attempts,
 )
+from daybreak.spark.jobs.large_windows import CutWindows, joined, paned_frame, range_frame
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
@@ -47,12 +49,12 @@ from daybreak.spark.jobs.prepared.recipes import (
     of_query,
     of_together,
 )
-from daybreak.spark.jobs.windows import compute, with_anchors
+from daybreak.spark.jobs.windows import Picker, Places, Range, begin, compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import CursorMove, Move
-from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
@@ -155,6 +157,8 @@ class JobRunner:
         self._versions = NO_TABLES
         #: How the plans of the present job ran.
         self._ways: set[Way] = set()
+        #: Its number, once executors need it.
+        self._job: str | None = None
         #: What queries run together are compiled to, by kind of plan and queries.
         self._compiled: dict[tuple[object, ...], Any] = {}
 
@@ -170,19 +174,35 @@ class JobRunner:
         ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
-        timed = time.time_ns(), time.perf_counter_ns()
+        self._job = None
+        try:
+            return self._run(queries, taken, cell, may_commit)
+        except BaseException:
+            if self._job is not None:
+                self._log.abandon(self._job)
+            raise
+
+    def _run(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable],
+        may_commit: Callable[[], None],
+    ) -> Ran:
+        began_ns, started = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
         self._take_tables()
         since: Since = None
         form = queries[0].checked.form
-        if taken[0].whole:
-            return self._run_on_executors(queries, taken, cell or queries, timed, may_commit)
+        results: Sequence[Result]
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
+        elif taken[0].whole:
+            moves = self._moves(queries, taken)
+            results = self._write_rows(queries, cell or queries, taken)
         else:
             tables = self._read(queries[0], taken)
-            read = self._store.passed(taken)
-            moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
+            moves = self._moves(queries, taken)
             stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
             tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
             if isinstance(form, Composable):
@@ -190,23 +210,9 @@ class JobRunner:
             else:
                 results = [self._compute(queries[0], tables)]
         results = stamped(queries, results, taken)
-        return self._finish(queries, taken, results, moves, since, timed, may_commit)
-
-    def _finish(
-        self,
-        queries: Sequence[Runnable],
-        taken: Sequence[Waiting],
-        results: Sequence[Result],
-        moves: Sequence[Sequence[Move]],
-        since: Since,
-        timed: tuple[int, int],
-        may_commit: Callable[[], None],
-        job: str | None = None,
-    ) -> Ran:
-        """Commits what was computed; ``timed``: when that began, on two clocks."""
-        (began_ns, started), computed = timed, time.perf_counter_ns()
+        computed = time.perf_counter_ns()
         may_commit()
-        committed_at, undelivered = self._commit(queries, results, moves, job)
+        committed_at, undelivered = self._commit(queries, results, moves)
         for query, moved in zip(queries, moves, strict=True):
             if query.name not in undelivered:
                 advance(query.sink, moved, committed_at)
@@ -222,28 +228,25 @@ class JobRunner:
             computed=bool(self._ways),
         )
 
-    def _run_on_executors(
-        self,
-        queries: Sequence[Runnable],
-        taken: Sequence[Waiting],
-        cell: Sequence[Runnable],
-        timed: tuple[int, int],
-        may_commit: Callable[[], None],
-    ) -> Ran:
-        """The same over files of large segments: rows do not pass the driver."""
-        self._ways.add("executors")
-        self._store.confirm_folder()
+    def _moves(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> list[list[Move]]:
         read = self._store.passed(taken)
-        moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
-        job = self._log.new_job()
-        try:
-            result, cut = self._result_of(queries, cell, taken)
-            arrival_ns = min(item.arrival_ns for item in taken)
-            results = self._executors.write(job, queries, result, cut, arrival_ns)
-            return self._finish(queries, taken, results, moves, None, timed, may_commit, job)
-        except BaseException:
-            self._log.abandon(job)
-            raise
+        return [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
+
+    def _staging_job(self) -> str:
+        """The number of the present job, under which executors stage."""
+        if self._job is None:
+            self._store.confirm_folder()
+            self._job = self._log.new_job()
+            self._ways.add("executors")
+        return self._job
+
+    def _write_rows(
+        self, queries: Sequence[Runnable], cell: Sequence[Runnable], taken: Sequence[Waiting]
+    ) -> list[Result]:
+        """Results over files of large segments: rows do not pass the driver."""
+        job, arrival_ns = self._staging_job(), min(item.arrival_ns for item in taken)
+        result, cut = self._result_of(queries, cell, taken)
+        return self._executors.write(job, queries, result, cut, arrival_ns)
 
     def _result_of(
         self, queries: Sequence[Runnable], cell: Sequence[Runnable], taken: Sequence[Waiting]
@@ -325,7 +328,7 @@ class JobRunner:
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> tuple[list[pa.Table], list[list[Move]]]:
+    ) -> tuple[list[Result], list[list[Move]]]:
         """Of the queries in the order of their cell: another order would be another plan."""
         place = {query.name: at for at, query in enumerate(cell)}
         order = sorted(range(len(queries)), key=lambda at: place.get(queries[at].name, at))
@@ -336,7 +339,7 @@ class JobRunner:
 
     def _compute_ordered(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> tuple[list[pa.Table], list[list[Move]]]:
+    ) -> tuple[list[Result], list[list[Move]]]:
         first = queries[0]
         # What open windows still need of each stream; only jobs of these queries move it.
         places = self._log.places(first.name)
@@ -355,14 +358,84 @@ class JobRunner:
             found = self._run_prepared(of_together(_checked(queries), self._schemas), {ROWS: rows})
             if found is not None:
                 return list(found.made.cut(found.table, schemas))
-            together: Together = self._known(
-                Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
-            )
+            together = self._together(queries)
             result = self._run_plan(together.over, rows, self._schemas[stream])
             return list(together.cut(result, schemas))
 
         windowings = [form.windowing for form in forms]
+        if any(s.parts for stream in places for s in self._store.segments(stream)):
+            return self._windows_on_executors(queries, windowings, taken, places)
         return compute(queries, windowings, taken, self._store, places, run)
+
+    def _windows_on_executors(
+        self,
+        queries: Sequence[Runnable],
+        windowings: Sequence[Windowing],
+        taken: Sequence[Waiting],
+        places: Places,
+    ) -> tuple[list[Result], list[list[Move]]]:
+        """Of windows with rows of large segments; other rows of theirs come from memory."""
+        moves, picker = begin(queries, windowings[0], taken, self._store, places)
+        arrival_ns = min(item.arrival_ns for item in taken)
+        results = []
+        for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
+            ranges = picker.ranges(first, last)
+            if not any(ranges[name] for name in picker.deciding(ranges)):
+                continue
+            frames = {name: self._range_frame(picker, name, ranges[name]) for name in ranges}
+            result, cut = self._window_result(queries, frames)
+            cut = CutWindows(cut, tuple(windowings), first, last)
+            job = self._staging_job()
+            results.append(self._executors.write(job, queries, result, cut, arrival_ns))
+        empty = [[query.schema.empty_table() for query in queries]]
+        return joined(results or empty), moves
+
+    def _window_result(
+        self, queries: Sequence[Runnable], frames: Mapping[str, DataFrame]
+    ) -> tuple[DataFrame, Cut]:
+        if len(queries) == 1:
+            return self._result(queries[0], frames), CutOne(queries[0].schema)
+        [frame] = frames.values()
+        plan = self._together(queries).over(frame._jdf.queryExecution().analyzed())
+        result = self._catalyst.frame(plan, self._session)
+        return result, CutTogether(tuple(query.schema for query in queries))
+
+    def _range_frame(self, picker: Picker, name: str, ranges: Sequence[Range]) -> DataFrame:
+        stream = name.removeprefix(ANCHORS)
+        time_column = picker.windowing.times[stream]
+        large = [one for one in ranges if one.segment.parts]
+        frames = [range_frame(self._executors, stream, time_column, one) for one in large]
+        small = [picker.rows(stream, one) for one in ranges if not one.segment.parts]
+        if small:
+            frames.append(self._frame(name, pa.concat_tables(small)))
+        return self._executors.union(stream, frames)
+
+    def _together(self, queries: Sequence[Runnable]) -> Together:
+        made: Together = self._known(
+            Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
+        )
+        return made
+
+    def fill_large(
+        self, queries: Sequence[Runnable], segments: Sequence[Segment]
+    ) -> list[pa.Table]:
+        """Partials of all rows of large segments; see ``panes.PaneJobs``."""
+        self._ways.add("executors")
+        forms = [form for form in _forms(queries) if isinstance(form, PanedAggregate)]
+        panes, windowing = forms[0].panes, forms[0].windowing
+        frames = [paned_frame(self._executors, s, windowing, panes) for s in segments]
+        rows = self._executors.union(panes.stream, frames)
+        fill = self._fill(queries)
+        plan = fill.over(rows._jdf.queryExecution().analyzed())
+        with self._executors.spread():
+            made = self._catalyst.frame(plan, self._session).toArrow()
+        self._store.driver_rows.of_queries({queries[0].name: made.num_rows})
+        return fill.cut(made)
+
+    def _fill(self, queries: Sequence[Runnable]) -> Fill:
+        aggregates = aggregates_of(_forms(queries))
+        made: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates))
+        return made
 
     def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
         """Partials of rows; see ``panes.PaneJobs``."""
@@ -370,9 +443,8 @@ class JobRunner:
         if found is not None:
             partials: list[pa.Table] = found.made.cut(found.table)
             return partials
-        forms = _forms(queries)
-        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates_of(forms)))
-        return fill.cut(self._run_plan(fill.over, rows, panes_in(forms)[0].paned_schema))
+        fill, schema = self._fill(queries), panes_in(_forms(queries))[0].paned_schema
+        return fill.cut(self._run_plan(fill.over, rows, schema))
 
     def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
         """Windows of partials; see ``panes.PaneJobs``."""
@@ -482,14 +554,13 @@ class JobRunner:
         queries: Sequence[Runnable],
         results: Sequence[Result],
         moves: Sequence[Sequence[Move]],
-        job: str | None = None,
     ) -> tuple[int, dict[str, Failure]]:
         """Stages, commits and delivers; returns when it was committed.
 
         Once committed the job has succeeded, even if a sink then fails: the result is listed,
-        and the next start delivers it. ``job``: the number under which executors have staged.
+        and the next start delivers it.
         """
-        job = job or self._log.new_job()
+        job = self._job or self._log.new_job()
         self._store.confirm_folder()  # of the log the commit waits for
         self._count_passed(queries, results)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -133,7 +133,7 @@ class Picker:
     def __init__(
         self, windowing: Windowing, store: SegmentStore, kept: Mapping[str, Sequence[Segment]]
     ) -> None:
-        self._windowing = windowing
+        self.windowing = windowing
         self._store = store
         self._kept = kept
 
@@ -143,7 +143,7 @@ class Picker:
         Where windows overlap, a row may come too late for some of its windows and in time for
         others. Windows before and after that point are then computed apart.
         """
-        grid = self._windowing.over
+        grid = self.windowing.over
         cuts = {closed_us, bound_us}
         if isinstance(grid, Grid) and grid.overlaps:
             for segment in (s for kept in self._kept.values() for s in kept):
@@ -156,25 +156,22 @@ class Picker:
         """One table per stream of the rows whose windows end in (first, last], if there are any."""
         found = self.ranges(first_us, last_us)
         tables = {name: self._picked(name, ranges) for name, ranges in found.items()}
-        over = self._windowing.over
-        anchors = self.anchors() if isinstance(over, Band) else tables
-        if any(tables[name].num_rows for name in anchors):
+        if any(tables[name].num_rows for name in self.deciding(tables)):
             yield tables
 
-    def anchors(self) -> tuple[str, ...]:
-        """Of a band, the name of the rows without which there is no result."""
-        over = self._windowing.over
-        assert isinstance(over, Band)
-        return (ANCHORS + over.anchor if over.anchor == over.partner else over.anchor,)
+    def deciding(self, names: Iterable[str]) -> list[str]:
+        """The names of the rows without which there is no result."""
+        over = self.windowing.over
+        return [_anchors(over)] if isinstance(over, Band) else list(names)
 
     def ranges(self, first_us: int, last_us: int) -> dict[str, list[Range]]:
         """Where the rows are whose windows end in (first, last], by the name of their view."""
-        over = self._windowing.over
+        over = self.windowing.over
         found: dict[str, list[Range]] = {}
-        for stream in self._windowing.times:
+        for stream in self.windowing.times:
             if isinstance(over, Band):
                 if stream == over.anchor:
-                    found[self.anchors()[0]] = self._ranges(stream, first_us, last_us)
+                    found[_anchors(over)] = self._ranges(stream, first_us, last_us)
                 if stream == over.partner:
                     low, high = first_us + over.low_us, last_us + over.high_us
                     found[stream] = self._ranges(stream, low, high)
@@ -199,7 +196,7 @@ class Picker:
 
     def _in_time(self, segment: Segment, begin_us: int, first_us: int) -> int | None:
         """From which event time on rows of a segment are not late; None if all of them are."""
-        before, over = _before(segment), self._windowing.over
+        before, over = _before(segment), self.windowing.over
         if isinstance(over, Band):
             return max(begin_us, before)
         if not over.overlaps:
@@ -222,9 +219,14 @@ class Picker:
     def rows(self, stream: str, wanted: Range) -> pa.Table:
         """The rows of a range, in memory."""
         table = self._store.table(wanted.segment)
-        at = instants(table[self._windowing.times[stream]])
+        at = instants(table[self.windowing.times[stream]])
         inside = (at >= wanted.begin_us) & (at < wanted.end_us) & (at > NEVER)
         return _without_stamp(table if inside.all() else table.filter(pa.array(inside)))
+
+
+def _anchors(band: Band) -> str:
+    """The name of the view of a band's anchors."""
+    return ANCHORS + band.anchor if band.anchor == band.partner else band.anchor
 
 
 def _before(segment: Segment) -> int:

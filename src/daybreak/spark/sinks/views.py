@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,8 +28,13 @@ from daybreak.spark.sinks.task_writers import TaskWriter, write_parquet
 #: Format of the streams that views make.
 FORMAT = "view"
 _ARRIVAL = b"daybreak.arrival_ns"
+#: Smaller results of executors pass the driver: a file for a few rows is a job for a few rows.
+ADOPT_BYTES = 2**20
 #: Of results that executors have written.
 _BY_TASKS = b"daybreak.by_tasks"
+
+
+T = TypeVar("T")
 
 
 def box_name(view: str) -> str:
@@ -89,7 +94,7 @@ class ViewSink:
         arrival_ns = int(about[_ARRIVAL])
         # The file's number grows with every commit; a second delivery finds the first.
         batch = self.view, "view", file.id, [file.id]
-        if _BY_TASKS in about:
+        if _BY_TASKS in about and file.path.stat().st_size > ADOPT_BYTES:
             adopt = partial(adopted, file.path)
             store.append_files(*batch, adopt, arrival_ns, listed=listed)
         else:
@@ -148,13 +153,16 @@ class _Query(Protocol):
     def sink(self) -> object: ...
 
 
-def stamped(
-    queries: Sequence[_Query], results: Sequence[pa.Table], taken: Sequence[Waiting]
-) -> list[pa.Table]:
-    """The results; those of views remember when the oldest tuple they answer had arrived."""
+def stamped(queries: Sequence[_Query], results: Sequence[T], taken: Sequence[Waiting]) -> list[T]:
+    """The results; those of views remember when the oldest tuple they answer had arrived.
+
+    What executors have staged does already (``task_writer``).
+    """
     stamp = {_ARRIVAL: str(min(item.arrival_ns for item in taken)).encode()}
     return [
-        result.replace_schema_metadata(stamp) if isinstance(query.sink, ViewSink) else result
+        result.replace_schema_metadata(stamp)
+        if isinstance(query.sink, ViewSink) and isinstance(result, pa.Table)
+        else result
         for query, result in zip(queries, results, strict=True)
     ]
 
