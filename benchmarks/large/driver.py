@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.large.heap import HeapWatch
@@ -53,12 +53,12 @@ class Settings:
 def run(given: Settings) -> dict[str, object]:
     conf = {"spark.master": given.master, **given.conf}
     spark = local_session("large", extra_conf=conf)
-    most = (
-        {} if given.driver_batch_bytes is None else {"driver_batch_bytes": given.driver_batch_bytes}
-    )
+    limits = Limits(retries=20, lease_s=5.0)
+    if given.driver_batch_bytes is not None:
+        limits = replace(limits, driver_batch_bytes=given.driver_batch_bytes)
     app = App(
         spark, folder=Path(given.home), name=given.name, log=given.log, store=given.store,
-        limits=Limits(retries=20, lease_s=5.0, **most),
+        limits=limits,
     )  # fmt: skip
     app.stream("events", format="parquet", schema=SCHEMA, path=given.events, time="at")
     for name, sql in queries(given.windows).items():

@@ -187,15 +187,7 @@ class ExecutorJobs:
         schema = self._schemas[stream]
         if declared:
             return self._session.read.schema(schema).parquet(*paths)
-        frame = self._session.read.parquet(*paths)
-        return frame.select(
-            *(
-                (F.col(quoted(f.name)) if f.name in frame.columns else F.lit(None))
-                .cast(f.dataType)
-                .alias(f.name)
-                for f in schema.fields
-            )
-        )
+        return widened_frame(self._session.read.parquet(*paths), schema)
 
     def write(
         self, job: str, queries: Sequence[Answered], result: DataFrame, cut: Cut, arrival_ns: int
@@ -228,6 +220,18 @@ class ExecutorJobs:
         if isinstance(query.sink, WritesInTasks):
             return query.sink.task_writer(job, arrival_ns)
         return handover(query.name, job, make_folder(aside))
+
+
+def widened_frame(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Rows of an older schema as the present one, where that was found to lose nothing."""
+    return frame.select(
+        *(
+            (F.col(quoted(f.name)) if f.name in frame.columns else F.lit(None))
+            .cast(f.dataType)
+            .alias(f.name)
+            for f in schema.fields
+        )
+    )
 
 
 def _read_back(query: Answered, files: Sequence[StagedFile]) -> pa.Table:

@@ -178,9 +178,13 @@ class JobRunner:
         try:
             return self._run(queries, taken, cell, may_commit)
         except BaseException:
-            if self._job is not None:
-                self._log.abandon(self._job)
+            self._abandon()
             raise
+
+    def _abandon(self) -> None:
+        """What executors have staged for a job that failed may go."""
+        if self._job is not None:
+            self._log.abandon(self._job)
 
     def _run(
         self,
