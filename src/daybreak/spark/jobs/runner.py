@@ -10,9 +10,8 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,18 +25,10 @@ from pyspark.sql.types import StructType
 
 from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import ANCHORS, Windowing
+from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import LeaseLost, failure_of
-from daybreak.spark.jobs.executor_jobs import (
-    Cut,
-    CutByMask,
-    CutOne,
-    CutTogether,
-    ExecutorJobs,
-    Written,
-    sweep_attempts,
-)
-from daybreak.spark.jobs.large_windows import CutWindows, joined, paned_frame, range_frame
+from daybreak.spark.jobs.executor_jobs import ExecutorJobs, Written, sweep_attempts
+from daybreak.spark.jobs.on_executors import OnExecutors, Result
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
@@ -49,7 +40,8 @@ from daybreak.spark.jobs.prepared.recipes import (
     of_query,
     of_together,
 )
-from daybreak.spark.jobs.windows import Picker, Places, Range, begin, compute, with_anchors
+from daybreak.spark.jobs.runnable import Runnable as Runnable
+from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.partials import Partials
@@ -58,11 +50,10 @@ from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.composite import Composite, quoted
+from daybreak.spark.sql.composite import Composite, Cutter, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     Form,
@@ -90,25 +81,6 @@ FEW_ROWS = 8000
 
 #: When the first tuple that gave a row had arrived, by query; None where that is not known.
 Since = Sequence[int | None] | None
-#: Rows of a query, or where executors have staged them.
-Result: TypeAlias = pa.Table | Written
-
-
-@dataclass(frozen=True)
-class Runnable:
-    """A checked query with all it takes to run it."""
-
-    checked: CheckedQuery
-    sink: Sink
-    #: What its result looks like as Arrow.
-    schema: pa.Schema = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.checked.arrow_schema())
-
-    @property
-    def name(self) -> str:
-        return self.checked.name
 
 
 class CannotShare(Exception):
@@ -152,13 +124,12 @@ class JobRunner:
         self._prepared = prepared
         self._tables = tables
         self._session_tables = SessionTables(self._session, self._catalyst)
-        self._executors = ExecutorJobs(self._session, schemas, store, scratch)
+        jobs = ExecutorJobs(self._session, schemas, store, scratch)
+        self._on_executors = OnExecutors(self, jobs, store, log)
         #: The versions of static tables that the present job sees.
         self._versions = NO_TABLES
         #: How the plans of the present job ran.
         self._ways: set[Way] = set()
-        #: Its number, once executors need it.
-        self._job: str | None = None
         #: What queries run together are compiled to, by kind of plan and queries.
         self._compiled: dict[tuple[object, ...], Any] = {}
 
@@ -174,17 +145,12 @@ class JobRunner:
         ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
-        self._job = None
+        self._on_executors.begin()
         try:
             return self._run(queries, taken, cell, may_commit)
         except BaseException:
-            self._abandon()
+            self._on_executors.abandon()
             raise
-
-    def _abandon(self) -> None:
-        """What executors have staged for a job that failed may go."""
-        if self._job is not None:
-            self._log.abandon(self._job)
 
     def _run(
         self,
@@ -203,7 +169,8 @@ class JobRunner:
             results, moves = self._compute_windows(queries, taken, cell)
         elif taken[0].whole:
             moves = self._moves(queries, taken)
-            results = self._write_rows(queries, cell or queries, taken)
+            self._ways.add("executors")
+            results = self._on_executors.rows(queries, cell or queries, taken)
         else:
             tables = self._read(queries[0], taken)
             moves = self._moves(queries, taken)
@@ -235,37 +202,6 @@ class JobRunner:
     def _moves(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> list[list[Move]]:
         read = self._store.passed(taken)
         return [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
-
-    def _staging_job(self) -> str:
-        """The number of the present job, under which executors stage."""
-        if self._job is None:
-            self._store.confirm_folder()
-            self._job = self._log.new_job()
-            self._ways.add("executors")
-        return self._job
-
-    def _write_rows(
-        self, queries: Sequence[Runnable], cell: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> list[Result]:
-        """Results over files of large segments: rows do not pass the driver."""
-        job, arrival_ns = self._staging_job(), min(item.arrival_ns for item in taken)
-        result, cut = self._result_of(queries, cell, taken)
-        return self._executors.write(job, queries, result, cut, arrival_ns)
-
-    def _result_of(
-        self, queries: Sequence[Runnable], cell: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> tuple[DataFrame, Cut]:
-        """The common result of queries over rows, and each one's share of it."""
-        first = queries[0]
-        frames = self._executors.frames(first.checked.reads, taken)
-        if isinstance(first.checked.form, Composable) and len(cell) > 1:
-            composite = self._composite(cell)
-            of = {query.name: at for at, query in enumerate(cell)}
-            places = {of[q.name]: q.schema for q in queries}
-            [frame] = frames.values()
-            cutter = composite.cutter.without_expressions()
-            return self._composited(composite, frame), CutByMask(cutter, places)
-        return self._result(first, frames), CutOne(first.schema)
 
     def _take_tables(self) -> None:
         """From now on the job's static tables stay as they are."""
@@ -314,9 +250,9 @@ class JobRunner:
             stream: self._frame(stream, table, gathers, few_rows)
             for stream, table in tables.items()
         }
-        return self._result(query, frames).toArrow().cast(query.schema)
+        return self.result_frame(query, frames).toArrow().cast(query.schema)
 
-    def _result(self, query: Runnable, frames: Mapping[str, DataFrame]) -> DataFrame:
+    def result_frame(self, query: Runnable, frames: Mapping[str, DataFrame]) -> DataFrame:
         """One query by itself over these rows of its streams."""
         checked, body = query.checked, query.checked.body
         for stream, frame in frames.items():
@@ -362,59 +298,18 @@ class JobRunner:
             found = self._run_prepared(of_together(_checked(queries), self._schemas), {ROWS: rows})
             if found is not None:
                 return list(found.made.cut(found.table, schemas))
-            together = self._together(queries)
+            together = self.together(queries)
             result = self._run_plan(together.over, rows, self._schemas[stream])
             return list(together.cut(result, schemas))
 
         windowings = [form.windowing for form in forms]
-        if any(s.parts for stream in places for s in self._store.segments(stream)):
-            return self._windows_on_executors(queries, windowings, taken, places)
+        if self._on_executors.reads_large(places):
+            self._ways.add("executors")
+            return self._on_executors.windows(queries, windowings, taken, places)
         return compute(queries, windowings, taken, self._store, places, run)
 
-    def _windows_on_executors(
-        self,
-        queries: Sequence[Runnable],
-        windowings: Sequence[Windowing],
-        taken: Sequence[Waiting],
-        places: Places,
-    ) -> tuple[list[Result], list[list[Move]]]:
-        """Of windows with rows of large segments; other rows of theirs come from memory."""
-        moves, picker = begin(queries, windowings[0], taken, self._store, places)
-        arrival_ns = min(item.arrival_ns for item in taken)
-        results = []
-        for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
-            ranges = picker.ranges(first, last)
-            if not any(ranges[name] for name in picker.deciding(ranges)):
-                continue
-            frames = {name: self._range_frame(picker, name, ranges[name]) for name in ranges}
-            result, cut = self._window_result(queries, frames)
-            cut = CutWindows(cut, tuple(windowings), first, last)
-            job = self._staging_job()
-            results.append(self._executors.write(job, queries, result, cut, arrival_ns))
-        empty = [[query.schema.empty_table() for query in queries]]
-        return joined(results or empty), moves
-
-    def _window_result(
-        self, queries: Sequence[Runnable], frames: Mapping[str, DataFrame]
-    ) -> tuple[DataFrame, Cut]:
-        if len(queries) == 1:
-            return self._result(queries[0], frames), CutOne(queries[0].schema)
-        [frame] = frames.values()
-        plan = self._together(queries).over(frame._jdf.queryExecution().analyzed())
-        result = self._catalyst.frame(plan, self._session)
-        return result, CutTogether(tuple(query.schema for query in queries))
-
-    def _range_frame(self, picker: Picker, name: str, ranges: Sequence[Range]) -> DataFrame:
-        stream = name.removeprefix(ANCHORS)
-        time_column = picker.windowing.times[stream]
-        large = [one for one in ranges if one.segment.parts]
-        frames = [range_frame(self._executors, stream, time_column, one) for one in large]
-        small = [picker.rows(stream, one) for one in ranges if not one.segment.parts]
-        if small:
-            frames.append(self._frame(name, pa.concat_tables(small)))
-        return self._executors.union(stream, frames)
-
-    def _together(self, queries: Sequence[Runnable]) -> Together:
+    def together(self, queries: Sequence[Runnable]) -> Together:
+        """Aggregates over the same windows as one plan, made once."""
         made: Together = self._known(
             Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
         )
@@ -425,18 +320,10 @@ class JobRunner:
     ) -> list[pa.Table]:
         """Partials of all rows of large segments; see ``panes.PaneJobs``."""
         self._ways.add("executors")
-        forms = [form for form in _forms(queries) if isinstance(form, PanedAggregate)]
-        panes, windowing = forms[0].panes, forms[0].windowing
-        frames = [paned_frame(self._executors, s, windowing, panes) for s in segments]
-        rows = self._executors.union(panes.stream, frames)
-        fill = self._fill(queries)
-        plan = fill.over(rows._jdf.queryExecution().analyzed())
-        with self._executors.spread():
-            made = self._catalyst.frame(plan, self._session).toArrow()
-        self._store.driver_rows.of_queries({queries[0].name: made.num_rows})
-        return fill.cut(made)
+        return self._on_executors.fill(queries, segments)
 
-    def _fill(self, queries: Sequence[Runnable]) -> Fill:
+    def filling(self, queries: Sequence[Runnable]) -> Fill:
+        """The plan that makes partials of rows, made once."""
         aggregates = aggregates_of(_forms(queries))
         made: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates))
         return made
@@ -447,7 +334,7 @@ class JobRunner:
         if found is not None:
             partials: list[pa.Table] = found.made.cut(found.table)
             return partials
-        fill, schema = self._fill(queries), panes_in(_forms(queries))[0].paned_schema
+        fill, schema = self.filling(queries), panes_in(_forms(queries))[0].paned_schema
         return fill.cut(self._run_plan(fill.over, rows, schema))
 
     def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
@@ -532,6 +419,21 @@ class JobRunner:
         """The composite as a job."""
         return self._composited(composite, self._frame(composite.stream, table)).toArrow()
 
+    def composite_frame(
+        self, cell: Sequence[Runnable], frame: DataFrame
+    ) -> tuple[DataFrame, Cutter]:
+        """A cell over these rows of its stream, and which columns belong to which query."""
+        composite = self._composite(cell)
+        return self._composited(composite, frame), composite.cutter
+
+    def planned(self, plan: Plan) -> DataFrame:
+        """The rows of a plan."""
+        return self._catalyst.frame(plan, self._session)
+
+    def frame_of(self, name: str, table: pa.Table) -> DataFrame:
+        """Rows in memory, for Spark."""
+        return self._frame(name, table)
+
     def _composited(self, composite: Composite, frame: DataFrame) -> DataFrame:
         source = composite.source
         if source.parsed is not None:  # resolved here: a static table may have other rows by now
@@ -564,7 +466,7 @@ class JobRunner:
         Once committed the job has succeeded, even if a sink then fails: the result is listed,
         and the next start delivers it.
         """
-        job = self._job or self._log.new_job()
+        job = self._on_executors.job or self._log.new_job()
         self._store.confirm_folder()  # of the log the commit waits for
         self._count_passed(queries, results)
         try:
