@@ -192,14 +192,14 @@ def with_timezone(spark: SparkSession, timezone: str | None, place: str) -> Spar
     return clone
 
 
-class Java(NamedTuple):
+class FoundJava(NamedTuple):
     """The program that Spark's launcher runs, and its feature release."""
 
     path: Path
     version: int
 
 
-def require_java() -> Java:
+def require_java() -> FoundJava:
     """The Java that Spark will run on.
 
     Raises ``ConfigError``, with the command that mends it, unless that is Java 17 or newer.
@@ -215,7 +215,7 @@ def require_java() -> Java:
         raise ConfigError(
             "java", f"{java} is Java {found}, but Spark needs {MIN_JAVA} or newer", _remedy()
         )
-    return Java(java, found)
+    return FoundJava(java, found)
 
 
 def java_version(text: str) -> int | None:
