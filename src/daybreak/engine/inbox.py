@@ -173,6 +173,21 @@ class WholeInbox(Inbox):
         return taken
 
 
+class EntireInbox(Inbox):
+    """What waits is taken together: a job computes the whole result anyway."""
+
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
+        """Everything, unless nothing is asked for."""
+        del cuts
+        if limit is not None and limit <= 0:
+            return []
+        taken = list(self.waiting)
+        self.waiting.clear()
+        for item in taken:
+            self._count(item, -1)
+        return taken
+
+
 def by_borders(segment: Arrival, row: int = 0) -> list[Waiting]:
     """The tuples of a segment from ``row`` on, as trains may take them."""
     if not segment.borders:

@@ -123,6 +123,10 @@ class QueryRow(NamedTuple):
     losses: Mapping[str, int] = {}
     #: Of its result rows, those that the driver has held: not what executors have written.
     rows_through_driver: int = 0
+    #: In complete mode: the rows that its newest result lacks, and for how long the oldest of them
+    #: has been there. None in other modes.
+    behind: int | None = None
+    behind_s: float | None = None
 
 
 class StreamRow(NamedTuple):

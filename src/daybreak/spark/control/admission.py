@@ -21,7 +21,8 @@ from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import SegmentStore
 
 #: Rows of a trial, at most.

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.spark.event_time import ANCHORS, Windowing
 from daybreak.spark.jobs.executor_jobs import (
     Cut,
@@ -101,6 +101,13 @@ class OnExecutors:
         else:
             result, cut = self._compiler.result_frame(first, frames), CutOne(first.schema)
         return self._jobs.write(self._number(), queries, result, cut, arrival_ns)
+
+    def all_rows(self, stream: str, rows: pa.Table, segments: Sequence[Segment]) -> DataFrame:
+        """Rows in memory, and all rows of large segments."""
+        frames = [self._jobs.frame(stream, by_borders(segment)) for segment in segments]
+        if rows.num_rows:
+            frames.append(self._compiler.frame_of(stream, rows))
+        return self._jobs.union(stream, frames)
 
     def reads_large(self, streams: Sequence[str] | Places) -> bool:
         """Whether one of these streams has a large segment."""

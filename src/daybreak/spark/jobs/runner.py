@@ -40,7 +40,8 @@ from daybreak.spark.jobs.prepared.recipes import (
     of_query,
     of_together,
 )
-from daybreak.spark.jobs.runnable import Runnable as Runnable
+from daybreak.spark.jobs.retained import Retained
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
@@ -58,6 +59,7 @@ from daybreak.spark.sql.forms import (
     Composable,
     Form,
     FunctionBody,
+    OverRetained,
     OverWindows,
     PanedAggregate,
     SqlBody,
@@ -167,6 +169,8 @@ class JobRunner:
         results: Sequence[Result]
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
+        elif isinstance(form, OverRetained):
+            results, moves = self._compute_retained(queries[0], taken)
         elif taken[0].whole:
             moves = self._moves(queries, taken)
             self._ways.add("executors")
@@ -245,7 +249,7 @@ class JobRunner:
         self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
     ) -> pa.Table:
         few_rows = FEW_ROWS if in_memory else -1
-        gathers = isinstance(query.checked.form, OverWindows)
+        gathers = isinstance(query.checked.form, OverWindows | OverRetained)
         frames = {
             stream: self._frame(stream, table, gathers, few_rows)
             for stream, table in tables.items()
@@ -265,6 +269,23 @@ class JobRunner:
                 self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
             result = self._catalyst.frame(body.parsed, self._session)
         return result
+
+    def _compute_retained(
+        self, query: Runnable, taken: Sequence[Waiting]
+    ) -> tuple[list[pa.Table], list[list[Move]]]:
+        """One batch over all that its streams retain."""
+        places = self._log.places(query.name)
+        retained = Retained(query.name, self._store, self._schemas, places, taken)
+        if retained.large:
+            self._ways.add("executors")
+            frames = {
+                stream: self._on_executors.all_rows(stream, rows, retained.large.get(stream, ()))
+                for stream, rows in retained.tables.items()
+            }
+            result = self.result_frame(query, frames).toArrow().cast(query.schema)
+        else:
+            result = self._ordinary(query, retained.tables)
+        return [retained.marked(result)], [retained.moves]
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
@@ -386,6 +407,8 @@ class JobRunner:
         """Runs a query over given rows, for its cost alone."""
         self._take_tables()
         rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
+        if query.checked.is_whole:
+            return self._ordinary(query, rows)
         return self._compute(query, with_anchors(query.checked.windows, rows))
 
     def _compute_together(
