@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from daybreak.engine.inbox import Inbox, Waiting
 from daybreak.model.specs import SinkSpec
+from daybreak.spark.log import rows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.large_segments import read_footers
@@ -98,8 +99,8 @@ class Engine:
         def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
             folder.mkdir()
             half = values.num_rows // 2
-            for number, rows in enumerate((values.slice(0, half), values.slice(half))):
-                pq.write_table(rows, folder / f"part-{number}.parquet")
+            for number, part in enumerate((values.slice(0, half), values.slice(half))):
+                pq.write_table(part, folder / f"part-{number}.parquet")
                 self.step("write")
             return read_footers(folder, time_column).parts
 
@@ -112,8 +113,8 @@ class Engine:
         assert isinstance(sink, WritesInTasks)
         write, staged = sink.task_writer(job, 0), []
         for file in self.store.files(taken):
-            rows = pq.read_table(file.path, partitioning=None).slice(file.first, file.rows)
-            for path, count in write(keep(query, rows)):
+            table = pq.read_table(file.path, partitioning=None).slice(file.first, file.rows)
+            for path, count in write(keep(query, table)):
                 staged.append(StagedFile(query, Path(path), count))
                 self.step("staged")
         return staged
@@ -141,6 +142,10 @@ class Engine:
             low = self.log.low_water("numbers")
             assert low is not None
             self.store.remove_below("numbers", low)
+
+
+#: Every file is a train of its own.
+rows.TRAIN_BYTES = 1
 
 
 def die() -> None:

@@ -12,8 +12,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
+from daybreak.spark.jobs.executor_jobs import ExecutorJobs
+from daybreak.spark.log import rows
 from daybreak.spark.sinks import views
 
 if TYPE_CHECKING:
@@ -43,10 +46,10 @@ SINKS: dict[str, dict[str, Any]] = {
 }
 
 
-def feed(folder: Path, first: int, rows: int, files: int) -> None:
+def feed(folder: Path, first: int, count: int, files: int) -> None:
     """Files of JSON lines; a malformed record in the first."""
     folder.mkdir(parents=True, exist_ok=True)
-    each = rows // files
+    each = count // files
     for f in range(files):
         lines = [json.dumps(record(n)) for n in range(first + f * each, first + (f + 1) * each)]
         if f == 0:
@@ -78,35 +81,34 @@ def make_app(spark: SparkSession, folder: Path, bytes_: int) -> App:
     return app
 
 
-def bag(rows: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(json.dumps(row, sort_keys=True, default=str) for row in rows)
+def bag(found: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in found)
 
 
 def delivered(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for path in folder.rglob("*.*"):
         if "_staging" in path.parts or not path.is_file():
             continue
         if path.suffix == ".json":
-            rows += [json.loads(line) for line in path.read_text().splitlines()]
+            found += [json.loads(line) for line in path.read_text().splitlines()]
         elif path.suffix == ".csv":
-            rows += pa_csv.read_csv(path).to_pylist()
+            found += pa_csv.read_csv(path).to_pylist()
         else:
             table = pq.read_table(path, partitioning=None)
             for part in path.parent.parts:
                 if "=" in part:
                     key, value = part.split("=")
                     table = table.append_column(key, pa.array([value] * len(table)))
-            rows += table.to_pylist()
-    return rows
+            found += table.to_pylist()
+    return found
 
 
 def expected(spark: SparkSession, folder: Path) -> dict[str, Counter[str]]:
     """Each query as one batch over all rows."""
     for stream in ("sales", "others"):
-        frame = spark.read.schema(SCHEMA).option("mode", "DROPMALFORMED")
-        rows = frame.json(str(folder / "in" / stream)).where("n IS NOT NULL").cache()
-        rows.createOrReplaceTempView(stream)
+        frame = spark.read.schema(SCHEMA).json(str(folder / "in" / stream))
+        frame.where("n IS NOT NULL").createOrReplaceTempView(stream)
     spark.sql(VIEW).createOrReplaceTempView("busy")
     found = {name: bag(spark.sql(sql).toArrow().to_pylist()) for name, sql in SQL.items()}
     for name in ("sales", "others", "busy"):
@@ -118,6 +120,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "ADOPT_BYTES", 0)
+    monkeypatch.setattr(rows, "TRAIN_BYTES", 1)
     feed(tmp_path / "in/sales", 0, ROWS, FILES)
     feed(tmp_path / "in/others", 0, 300, 1)
     app = make_app(spark, tmp_path, 1)
@@ -125,7 +128,12 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         run.drain()
         feed(tmp_path / "in/sales", ROWS, 600, 2)
         run.drain(flush=True)
-        snapshot = run.snapshot()
+        snapshot, store = run.snapshot(), run.parts.store
+        newest = store.segments("sales")[-1]
+        some = Waiting(0, "sales", 3, newest.seq, 2, whole=True)
+        schemas = run.parts.catalog.application.schemas
+        cut = ExecutorJobs(spark, schemas, store, tmp_path).frame("sales", [some]).toArrow()
+        assert cut["n"].to_pylist() == store.table(newest)["n"].to_pylist()[2:5]
     assert run.failures == {}
     wanted = expected(spark, tmp_path)
     for name in SQL:

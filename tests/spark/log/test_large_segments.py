@@ -14,6 +14,7 @@ from tests.spark.log.conftest import OpenLog
 
 from daybreak.engine.inbox import Inbox, Waiting
 from daybreak.model import ConfigError
+from daybreak.spark.log import rows
 from daybreak.spark.log.large_segments import read_footers
 from daybreak.spark.log.rows import Cursor, Part
 from daybreak.spark.log.rundir import RunDirectory
@@ -21,6 +22,11 @@ from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 
 FILES = ([1, 2, 3], [4, 5])
+
+
+@pytest.fixture(autouse=True)
+def trains_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "TRAIN_BYTES", 1)
 
 
 @contextmanager
@@ -42,9 +48,9 @@ def write(folder: Path, time: str | None) -> tuple[Part, ...]:
     folder.mkdir()
     for i, values in enumerate(FILES):
         stamps = pa.array([at(v) for v in values], pa.timestamp("us", "UTC"))
-        rows = pa.table({"v": pa.array(values, pa.int32()), "at": stamps})
-        pq.write_table(rows, folder / f"part-{i}.parquet")
-    pq.write_table(rows.slice(0, 0), folder / "part-9.parquet")
+        table = pa.table({"v": pa.array(values, pa.int32()), "at": stamps})
+        pq.write_table(table, folder / f"part-{i}.parquet")
+    pq.write_table(table.slice(0, 0), folder / "part-9.parquet")
     return read_footers(folder, time).parts
 
 
@@ -71,10 +77,24 @@ def test_it_is_listed_with_its_files_and_found_again(tmp_path: Path, open_log: O
         again = store.append_files("r", "cp", 0, {"end": 0}, never, 5)
         assert again is not None
         assert again.seq == segment.seq
-        rows = store.table(segment)
-        assert rows["v"].to_pylist() == [1, 2, 3, 4, 5]
-        assert set(rows[ARRIVAL].to_pylist()) == {1000}
+        table = store.table(segment)
+        assert table["v"].to_pylist() == [1, 2, 3, 4, 5]
+        assert set(table[ARRIVAL].to_pylist()) == {1000}
         assert store.driver_rows.streams == {"r": 5}, "this was a read by the driver"
+
+
+def test_small_files_are_read_together(
+    tmp_path: Path, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path, open_log) as store:
+        append(store)
+        monkeypatch.setattr(rows, "TRAIN_BYTES", 2**20)
+        [item] = store.waiting("r", Cursor(0, 0))
+        assert [file.path.name for file in store.files([item])] == [
+            "part-0.parquet", "part-1.parquet",
+        ]  # fmt: skip
+        [rest] = store.waiting("r", Cursor(0, 2))
+        assert [(file.first, file.rows) for file in store.files([rest])] == [(2, 1), (0, 2)]
 
 
 def test_trains_name_files_and_rows_in_them(tmp_path: Path, open_log: OpenLog) -> None:

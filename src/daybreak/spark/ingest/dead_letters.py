@@ -79,6 +79,8 @@ class DeadLetters:
     ) -> None:
         """The same of so many records that executors ``write`` into a folder."""
         folder = make_folder(self._folder / file_name(stream))
+        for left in folder.glob(".attempt-*"):  # by a crash
+            shutil.rmtree(left, ignore_errors=True)
         attempt = folder / f".attempt-{uuid4().hex}"
         write(attempt)
         self._forget(folder, batch_id)

@@ -174,20 +174,17 @@ class ExecutorJobs:
 
     def _read(self, stream: str, files: Sequence[FileRows], *, declared: bool) -> list[DataFrame]:
         """Rows of files, those of an older schema as the present one."""
+        schema, reader = self._schemas[stream], self._session.read
+        if declared:
+            reader = reader.schema(schema)
         whole = [str(file.path) for file in files if file.whole]
-        frames = [self._parquet(stream, whole, declared)] if whole else []
+        frames = [reader.parquet(*whole)] if whole else []
         for file in files:
             if not file.whole:
-                frame = self._parquet(stream, [str(file.path)], declared=True)
+                frame = reader.parquet(str(file.path))
                 at = frame.metadataColumn("_metadata")["row_index"]
                 frames.append(frame.where((at >= file.first) & (at < file.first + file.rows)))
-        return frames
-
-    def _parquet(self, stream: str, paths: list[str], declared: bool) -> DataFrame:
-        schema = self._schemas[stream]
-        if declared:
-            return self._session.read.schema(schema).parquet(*paths)
-        return widened_frame(self._session.read.parquet(*paths), schema)
+        return frames if declared else [widened_frame(frame, schema) for frame in frames]
 
     def write(
         self, job: str, queries: Sequence[Answered], result: DataFrame, cut: Cut, arrival_ns: int

@@ -51,15 +51,16 @@ def range_frame(jobs: ExecutorJobs, stream: str, time: str, wanted: Range) -> Da
 
 def parts_within(wanted: Range) -> list[Waiting]:
     """The files of a large segment with rows in a range."""
-    items = by_borders(wanted.segment)
-    return [
-        item
-        for item, part in zip(items, wanted.segment.parts, strict=True)
-        if part.low_us is not None
-        and part.high_us is not None
-        and part.high_us >= wanted.begin_us
-        and part.low_us < wanted.end_us
-    ]
+    segment, found, row = wanted.segment, [], 0
+    for part in segment.parts:
+        if part.low_us is not None and part.high_us is not None:
+            inside = part.high_us >= wanted.begin_us and part.low_us < wanted.end_us
+            item = Waiting(
+                segment.arrival_ns, segment.stream, part.rows, segment.seq, row, whole=True
+            )
+            found += [item] if inside else []
+        row += part.rows
+    return found
 
 
 def paned_frame(

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+#: Small files are read together until they take so much on the disk.
+TRAIN_BYTES = 2**23
+
 
 class Cursor(NamedTuple):
     """The next row to read: row ``row`` of segment ``seq``; after a segment comes (seq + 1, 0)."""
@@ -82,8 +85,14 @@ class SegmentRow:
 
     @property
     def borders(self) -> tuple[int, ...]:
-        """Rows of each part: jobs read whole files."""
-        return tuple(part.rows for part in self.parts)
+        """Rows that jobs read at once: those of a file, or of several small ones."""
+        found, rows, size = [], 0, 0
+        for part in self.parts:
+            rows, size = rows + part.rows, size + part.bytes
+            if size >= TRAIN_BYTES:
+                found.append(rows)
+                rows = size = 0
+        return (*found, rows) if rows else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,9 @@ class SegmentStore:
         file = large.new_folder(stream, self.end(stream).seq, self._log.run)
         parts = self._written(stream, file, write) if segment is None else ()
         with self._turn(stream):
-            if parts:
+            if parts and (segment := self._replayed(stream, checkpoint_id, batch_id, text)):
+                large.remove(self._folder / file)  # another thread was faster
+            elif parts:
                 segment = self._listed_files(
                     parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
                     offsets=text, arrival_ns=arrival_ns, file=file,
