@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.soaking.large_kills import large_kills
 
 from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
@@ -141,3 +143,11 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     streams = {row.name: row for row in snapshot.streams}
     assert streams["sales"].dead_letters == 2
     assert streams["sales"].rows_through_driver == 0
+
+
+@pytest.mark.soak
+def test_kills_at_every_stage_past_the_driver_lose_nothing(tmp_path: Path) -> None:
+    """Without a JVM, ``test_crash.py`` does so in the suite."""
+    found = large_kills(6, random.SystemRandom().randrange(10**6), tmp_path, print)
+    assert found["wrong"] == [], (tmp_path / "log.txt").read_text()[-3000:]
+    assert found["kills"] == 6
