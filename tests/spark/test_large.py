@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SCHEMA = "n BIGINT, city STRING, price DOUBLE, at TIMESTAMP"
-ROWS, FILES = 3000, 3
+ROWS, FILES = 2000, 2
 SQL = {
     "dear": "SELECT n, city, price FROM sales WHERE price > 60",
     "cheap": "SELECT n, price * 2 AS twice FROM sales WHERE price < 10",
@@ -128,7 +128,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     app = make_app(spark, tmp_path, 1)
     with app.run("stride", run_dir=tmp_path / "run") as run:
         run.drain()
-        feed(tmp_path / "in/sales", ROWS, 600, 2)
+        feed(tmp_path / "in/sales", ROWS, 600, 1)
         run.drain(flush=True)
         snapshot, store = run.snapshot(), run.parts.store
         newest = store.segments("sales")[-1]
