@@ -74,6 +74,10 @@ class OnExecutors:
         """A job begins."""
         self.job = None
 
+    def committed(self) -> None:
+        """What executors have staged is decided on, whatever fails now."""
+        self.job = None
+
     def abandon(self) -> None:
         """It failed: what executors have staged may go."""
         if self.job is not None:
