@@ -133,7 +133,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     feed(tmp_path / "in/sales", 0, ROWS, FILES)
     feed(tmp_path / "in/others", 0, 300, 1)
     app = make_app(spark, tmp_path, 1)
-    with app.run("stride", run_dir=tmp_path / "run") as run:
+    with app.run(run_dir=tmp_path / "run") as run:
         run.drain()
         feed(tmp_path / "in/sales", ROWS, 600, 1)
         run.drain(flush=True)
