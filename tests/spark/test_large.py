@@ -17,6 +17,8 @@ from benchmarks.soaking.large_kills import large_kills
 
 from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
+from daybreak.report.run import job_lines
+from daybreak.runtime.starts import load_run
 from daybreak.spark.app import App
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs
 from daybreak.spark.jobs.large_windows import micros
@@ -142,8 +144,12 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         some = Waiting(0, "sales", 3, newest.seq, 2, whole=True)
         schemas = run.parts.catalog.application.schemas
         cut = ExecutorJobs(spark, schemas, store, tmp_path).frame("sales", [some]).toArrow()
-        assert cut["n"].to_pylist() == store.table(newest)["n"].to_pylist()[2:5]
+        [file] = store.files([some])
+        assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]
     assert run.failures == {}
+    lines = job_lines(load_run(tmp_path / "run"))
+    assert "ingested rows through the driver: 0" in lines
+    assert "result rows through the driver: " in "".join(lines), "panes, and a sink in memory"
     wanted = expected(spark, tmp_path)
     for name in SQL:
         assert bag(delivered(tmp_path / "out" / name)) == wanted[name], name
