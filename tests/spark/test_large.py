@@ -19,6 +19,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
 from daybreak.report.run import job_lines
 from daybreak.runtime.starts import load_run
+from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs
 from daybreak.spark.jobs.large_windows import micros
@@ -147,6 +148,9 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         [file] = store.files([some])
         assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]
     assert run.failures == {}
+    kept, sql = Kept(tmp_path / "run"), "SELECT count(*) AS c FROM sales"
+    [[count]] = ad_hoc(spark, kept, {"sales": schemas["sales"]}, sql).to_pydict().values()
+    assert count in (newest.rows, ROWS + newest.rows), "with or without the segment before"
     lines = job_lines(load_run(tmp_path / "run"))
     assert "ingested rows through the driver: 0" in lines
     assert "result rows through the driver: " in "".join(lines), "panes, and a sink in memory"
