@@ -1,5 +1,8 @@
 """Daybreak: many continuous queries in one Spark application, scheduled by what matters.
 
+``App`` declares and runs an application, ``govern`` schedules the queries of an existing Spark
+program. Every error that Daybreak raises on purpose is a ``DaybreakError``.
+
 Importing this package is cheap and needs neither Java nor PySpark. The Spark engine is
 loaded when ``daybreak.App`` or ``daybreak.govern`` is first touched.
 """
@@ -9,12 +12,29 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from daybreak.version import __version__ as __version__
+from daybreak.model.errors import (
+    ConfigError,
+    ConfigErrors,
+    DaybreakError,
+    EngineBug,
+    QueryFailed,
+)
+from daybreak.version import __version__
 
 if TYPE_CHECKING:
-    from daybreak.spark.app import App as App
-    from daybreak.spark.governed.governor import govern as govern
+    from daybreak.spark.app import App
+    from daybreak.spark.governed.governor import govern
 
+__all__ = [
+    "App",
+    "ConfigError",
+    "ConfigErrors",
+    "DaybreakError",
+    "EngineBug",
+    "QueryFailed",
+    "__version__",
+    "govern",
+]
 
 #: What needs PySpark, and where it is.
 _ON_SPARK = {"App": "daybreak.spark.app", "govern": "daybreak.spark.governed.governor"}
