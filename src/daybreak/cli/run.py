@@ -138,7 +138,10 @@ def run(
         bool,
         typer.Option(help="Stop when all present input is answered; closes open windows."),
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that submit jobs.")] = 2,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Threads that submit jobs; left out: 2, planned: 3."),
+    ] = None,
     express: Annotated[
         int, typer.Option(min=0, max=16, help="Additional threads for the most important class alone.")
     ] = 0,
