@@ -23,7 +23,8 @@ def keep(
         float | None, typer.Option("--for", min=0, help="Stop after this many seconds.")
     ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="Only show when each object is refreshed next, and why.")
+        bool,
+        typer.Option("--status", help="Only show when each object is refreshed next, and why."),
     ] = False,
     export: Annotated[
         Path | None, typer.Option(help="Only write the copies into this Parquet file.")

@@ -132,7 +132,8 @@ def run(
         Path | None, typer.Option(help="State, checkpoints and report; default: runs/NAME.")
     ] = None,
     duration_s: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop after this many seconds; default: at Ctrl-C.")
+        float | None,
+        typer.Option(min=0.0, help="Stop after this many seconds; default: at Ctrl-C."),
     ] = None,
     until_end: Annotated[
         bool,
@@ -143,7 +144,8 @@ def run(
         typer.Option(min=1, max=64, help="Threads that submit jobs; left out: 2, planned: 3."),
     ] = None,
     express: Annotated[
-        int, typer.Option(min=0, max=16, help="Additional threads for the most important class alone.")
+        int,
+        typer.Option(min=0, max=16, help="Additional threads for the most important class alone."),
     ] = 0,
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")

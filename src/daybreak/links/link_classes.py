@@ -64,7 +64,9 @@ class LinkClass:
         """What the class would take if everything were sent."""
         if self.rate_per_s is None:
             raise ConfigError(
-                f"link class {self.name!r}", "has no rate_per_s", "give the tuples that arrive per second"
+                f"link class {self.name!r}",
+                "has no rate_per_s",
+                "give the tuples that arrive per second",
             )
         return self.rate_per_s * self.size_bytes
 

@@ -104,7 +104,9 @@ class Sources:
         """Raises if a source has failed for good."""
         for name, kept in self._kept.items():
             if kept.error is not None and self._hopeless(kept):
-                raise ConfigError(f"stream {name!r}", f"its source failed: {kept.error}", "correct it")
+                raise ConfigError(
+                    f"stream {name!r}", f"its source failed: {kept.error}", "correct it"
+                )
 
     def tend(self) -> None:
         """Starts failed sources again, each after a wait that doubles."""
