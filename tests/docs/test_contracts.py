@@ -72,9 +72,7 @@ def commands(of: Any, path: tuple[str, ...] = ("daybreak",)) -> Iterator[tuple[s
         yield from commands(command, (*path, name))
 
 
-@pytest.mark.parametrize(
-    ("name", "command"), commands(typer.main.get_command(app)), ids=lambda value: str(value)[:40]
-)
+@pytest.mark.parametrize(("name", "command"), list(commands(typer.main.get_command(app))), ids=str)
 def test_the_help_of_every_command_has_an_example_that_calls_it(name: str, command: Any) -> None:
     examples = re.findall(r"Example: (.+)", command.help or "")
     assert examples, "add a line to its docstring: Example: daybreak ..."
