@@ -75,7 +75,7 @@ def test_every_command_of_the_tutorial_does_what_the_page_promises(
     assert "all checks passed" in printed["daybreak doctor"][0]
     assert "valid; nothing was started" in printed["daybreak check pipeline.toml"][0]
     report = json.loads((tmp_path / "watch/runs/pipeline/record/report.json").read_text())
-    assert report["manifest"]["policy"] == "stride"
+    assert report["manifest"]["policy"] == "planned"
     [replayed] = [out for line, out in printed.items() if line.startswith("daybreak whatif")]
     assert "round-robin" in replayed[0]
     first, *_ = printed["cat out/hot/*.csv"]
