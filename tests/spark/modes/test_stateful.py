@@ -16,7 +16,7 @@ from daybreak.model.limits import Limits
 from daybreak.spark.stateful.stateful_query import StatefulQuery
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from daybreak.spark.run import Run
 
@@ -25,6 +25,10 @@ SESSIONS = """
 SELECT k, session_window(at, '5 seconds') AS w, count(*) AS n FROM rows
 GROUP BY k, session_window(at, '5 seconds')
 """
+
+
+def distinct(rows: DataFrame) -> DataFrame:
+    return rows.select("k", "v").dropDuplicates()
 
 
 def last(run: Run, query: str, key: str = "k") -> dict[Any, Any]:
@@ -41,7 +45,7 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
 ) -> None:
     app = declare(spark, tmp_path)
     app.query("counts", sql=COUNTS, mode="update")
-    app.query("distinct", sql="SELECT DISTINCT k, v FROM rows", mode="append")
+    app.stateful("distinct", mode="append")(distinct)
     app.query("sessions", sql=SESSIONS, mode="append")
 
     @app.stateful("pairs", mode="append")
@@ -54,11 +58,7 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
     with app.run(run_dir=run_dir) as run:
         run.drain()
         assert {k: r["n"] for k, r in last(run, "counts").items()} == counted(range(30))
-        kinds = {q.name: q.kind for q in run.snapshot().queries}
-        assert set(kinds.values()) == {"stateful"}
-        seen = run.rows("distinct").num_rows
-        joined = {(r["n"], r["m"]) for r in run.rows("pairs").to_pylist()}
-        closed = run.rows("sessions").num_rows
+        assert {q.kind for q in run.snapshot().queries} == {"stateful"}
         write(tmp_path / "in", 1, map(row, range(30, 50)))
         until(lambda: sum(r["n"] for r in last(run, "counts").values()) == 50, "the second file")
         run.drain()
@@ -95,7 +95,7 @@ def test_a_failure_after_the_commit_neither_loses_nor_repeats_rows(
 
     monkeypatch.setattr(StatefulQuery, "_take", fail_once)
     app = declare(spark, tmp_path)
-    app.query("distinct", sql="SELECT DISTINCT k, v FROM rows", mode="append")
+    app.stateful("distinct", mode="append")(distinct)
     app.query("counts", sql=COUNTS, mode="update")
     with app.run(run_dir=tmp_path / "run", limits=Limits(retry_s=0.05)) as run:
         for number in range(3):
@@ -123,7 +123,7 @@ def test_what_no_mode_but_complete_takes_is_refused_with_that(
 
 @pytest.mark.parametrize(
     ("sql", "mode"),
-    [(COUNTS, "update"), ("SELECT DISTINCT k FROM rows", "append"), (SESSIONS, "append")],
+    [(COUNTS, "update"), ("SELECT DISTINCT k FROM rows", "update"), (SESSIONS, "append")],
 )
 def test_a_refusal_names_the_mode_that_takes_the_query(
     spark: SparkSession, tmp_path: Path, sql: str, mode: str
