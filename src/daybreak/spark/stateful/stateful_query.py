@@ -32,7 +32,7 @@ from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sql.forms import OverState
 from daybreak.spark.stateful.feed import Feed
 from daybreak.spark.stateful.gated_queries import GatedQueries, QueryEnded
-from daybreak.spark.stateful.steps import Step, Steps
+from daybreak.spark.stateful.steps import FeedStep, Steps
 
 #: A micro-batch takes no more rows than this, unless one segment has more.
 MOST_ROWS = 200_000
@@ -42,7 +42,7 @@ MOST_ROWS = 200_000
 class _Job:
     """What the micro-batches of one job do."""
 
-    step: Step
+    step: FeedStep
     commit: Commit
     tag: str
     rows: int = 0
@@ -130,7 +130,7 @@ class StatefulQuery:
         read, left = _from(taken, self._log.places(name))
         return Stepped(job.rows, read, left, job.commit_ns, job.committed_at_ns, job.undelivered)
 
-    def _next_step(self, taken: Sequence[Waiting]) -> Step | None:
+    def _next_step(self, taken: Sequence[Waiting]) -> FeedStep | None:
         some: list[Waiting] = []
         rows = 0
         for item in taken:

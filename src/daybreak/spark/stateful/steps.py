@@ -19,7 +19,7 @@ from daybreak.spark.log.rows import Cursor, CursorMove
 
 
 @dataclass(frozen=True)
-class Step:
+class FeedStep:
     """One micro-batch with rows."""
 
     number: int
@@ -53,9 +53,9 @@ class Steps:
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)
         numbers = sorted(int(path.stem) for path in folder.glob("*.json"))
-        self.newest: Step | None = self._read(numbers[-1]) if numbers else None
+        self.newest: FeedStep | None = self._read(numbers[-1]) if numbers else None
 
-    def pending(self, places: Mapping[str, Cursor], query: str) -> Step | None:
+    def pending(self, places: Mapping[str, Cursor], query: str) -> FeedStep | None:
         """The newest step, where the query has not made it yet."""
         step = self.newest
         if step is None or step.ends_at(places):
@@ -72,21 +72,21 @@ class Steps:
         self,
         moves: Mapping[str, tuple[Cursor, Cursor]],
         files: Mapping[str, Sequence[str]],
-    ) -> Step:
+    ) -> FeedStep:
         """The next step, durable when this returns."""
-        step = Step(0 if self.newest is None else self.newest.number + 1, moves, files)
+        step = FeedStep(0 if self.newest is None else self.newest.number + 1, moves, files)
         content = json.dumps({"moves": step.moves, "files": step.files}).encode()
         write_durably(self._path(step.number), lambda out: out.write(content))
         self.newest = step
         return step
 
-    def forget_before(self, step: Step) -> None:
+    def forget_before(self, step: FeedStep) -> None:
         """Spark has committed a step: those before it are not asked for again."""
         for path in self.folder.glob("*.json"):
             if int(path.stem) < step.number:
                 path.unlink(missing_ok=True)
 
-    def find(self, number: int) -> Step:
+    def find(self, number: int) -> FeedStep:
         if self.newest is not None and self.newest.number == number:
             return self.newest
         return self._read(number)
@@ -94,7 +94,7 @@ class Steps:
     def _path(self, number: int) -> Path:
         return self.folder / f"{number}.json"
 
-    def _read(self, number: int) -> Step:
+    def _read(self, number: int) -> FeedStep:
         data = json.loads(self._path(number).read_text(encoding="utf-8"))
         moves = {s: (Cursor(*old), Cursor(*new)) for s, (old, new) in data["moves"].items()}
-        return Step(number, moves, data["files"])
+        return FeedStep(number, moves, data["files"])
