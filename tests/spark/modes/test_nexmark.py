@@ -13,12 +13,12 @@ from benchmarks.nexmarking.queries import QUERIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: One of each kind: a filter, unbounded joins, complete mode, windows, sessions, update mode.
-SOME = ("q2", "q3", "q5", "q8", "q9", "q11", "q13", "q17")
+#: One of each kind: an unbounded join, complete mode, windows, sessions, update mode.
+SOME = ("q3", "q8", "q9", "q11", "q17")
 
 
 def unequal(spark: SparkSession, folder: Path, names: tuple[str, ...], events: int) -> object:
-    write_files(folder, Generator(seed=7), events, files=4)
+    write_files(folder, Generator(seed=7), events, files=2)
     with declare(spark, folder, names).run(run_dir=folder / "run") as run:
         run.drain(flush=True)
     results = {name: written(folder, name) for name in names}
@@ -28,7 +28,7 @@ def unequal(spark: SparkSession, folder: Path, names: tuple[str, ...], events: i
 
 
 def test_some_of_nexmark_equals_a_batch(spark: SparkSession, tmp_path: Path) -> None:
-    assert unequal(spark, tmp_path, SOME, 3000) == {}
+    assert unequal(spark, tmp_path, SOME, 1500) == {}
 
 
 @pytest.mark.soak

@@ -48,7 +48,7 @@ class StatefulQueries:
     ) -> None:
         self._spark = spark
         self._schemas = schemas
-        self._folder = make_folder(rundir.store.root / "state")
+        self._folder = rundir.store.root / "state"
         self._store = store
         self._log = log
         self._tables = tables
@@ -89,7 +89,7 @@ class StatefulQueries:
             if known is not None:  # dropped, and registered again
                 known.stop()
             gates = self._open()
-            folder = self._folder / file_name(query.name)
+            folder = make_folder(self._folder) / file_name(query.name)
             made = self._queries[query.name] = StatefulQuery(
                 query, folder, self._feed, self._store, self._log, gates, self._source.allow,
                 self._frame,
