@@ -8,6 +8,7 @@ can be told apart.
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -146,6 +147,8 @@ def write_files(
             target.mkdir(parents=True, exist_ok=True)
             partial = folder / f"{stream}.partial"
             partial.write_text("".join(json.dumps(row) + "\n" for row in mine))
+            # A source reads files in the order of their times.
+            os.utime(partial, (_START.timestamp() + number,) * 2)
             partial.rename(target / f"{number:06d}.json")
 
 
