@@ -1,6 +1,6 @@
 """Nexmark's q0 to q22 in one application, each in the mode that fits, compared with a batch.
 
-    python benchmarks/nexmark.py [--events 20000] [--seed 7] [--docs docs/] [--kills 5]
+    python benchmarks/nexmark.py [--events 5000] [--seed 7] [--docs docs/] [--kills 5]
     python benchmarks/nexmark.py --steady 10
 
 ``--docs`` writes the table of docs/nexmark.md. ``--kills`` kills the application so many times at
@@ -36,14 +36,14 @@ from daybreak.spark.session import local_session  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILES = 10
+FILES = 5
 #: A life of the application between two kills, from its start, in s.
 LIFE_S = (12.0, 30.0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--events", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--docs", type=Path)
     parser.add_argument("--kills", type=int, default=0)

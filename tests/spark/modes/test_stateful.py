@@ -133,3 +133,13 @@ def test_a_refusal_names_the_mode_that_takes_the_query(
     with pytest.raises(ConfigError) as refused:
         app.check()
     assert f'mode = "{mode}"' in refused.value.remedy
+
+
+def test_the_refusal_of_a_function_names_the_mode_that_takes_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare(spark, tmp_path)
+    app.query("distinct")(lambda rows: rows.dropDuplicates(["k"]))
+    with pytest.raises(ConfigError, match="dropDuplicates") as refused:
+        app.check()
+    assert 'mode = "append"' in refused.value.remedy

@@ -284,14 +284,16 @@ class Checker:
         form = OverState(mode, self._streaming.watermarks_of(found))
         return CheckedQuery(name, found, frame.schema, "stateful", body, form)
 
-    def _with_hint(self, refused: Refused, frame: DataFrame, body: Body) -> Refused:
+    def _with_hint(
+        self, refused: Refused, frame: DataFrame, body: Body, reads: tuple[str, ...] = ()
+    ) -> Refused:
         """A refusal that names the first mode that would take the query."""
         for mode in MODES:
             with suppress(Refused, PySparkException, Py4JError):
                 if mode == "complete":
                     self._any(frame)
                 else:
-                    self._stateful("", body, mode)
+                    self._stateful("", body, mode, reads)
                 return Refused(refused.finding, f'{refused.remedy}; or declare mode = "{mode}"')
         return refused
 
@@ -369,7 +371,11 @@ class Checker:
             if mode == "complete":
                 found = self._any(frame)
             else:
-                plan, shape, windowing = self._allowed(frame)
+                try:
+                    plan, shape, windowing = self._allowed(frame)
+                except Refused as refused:
+                    body = FunctionBody(function, None)
+                    raise self._with_hint(refused, frame, body, reads) from None
                 found = shape.reads
             unused = [stream for stream in reads if stream not in found]
             if unused:
