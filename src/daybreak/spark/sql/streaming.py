@@ -31,6 +31,8 @@ class StreamingChecker:
         self._spark = spark
         self._watermarks = watermarks
         self._made: tuple[SparkSession, Catalyst] | None = None
+        #: Streams whose views are there, as they were made.
+        self._known: dict[str, StructType] = {}
 
     def watermarks_of(self, reads: tuple[str, ...]) -> dict[str, tuple[str, str]]:
         return {s: self._watermarks[s] for s in reads if s in self._watermarks}
@@ -48,12 +50,15 @@ class StreamingChecker:
         """
         session, catalyst = self._session()
         for stream, schema in schemas.items():
-            self._rows(session, stream, schema).createOrReplaceTempView(quoted(stream))
+            if self._known.get(stream) != schema:
+                self._rows(session, stream, schema).createOrReplaceTempView(quoted(stream))
+                self._known[stream] = schema
         if isinstance(body, FunctionBody):
             frame = _called(body, [session.table(quoted(stream)) for stream in reads])
         else:
             for view, parsed in body.through:
                 catalyst.frame(parsed, session).createOrReplaceTempView(quoted(view))
+                self._known.pop(view, None)  # it may also be the name of a stream
             frame = catalyst.frame(body.parsed, session)
         if not frame.isStreaming:
             raise Refused("reads no stream", "name a stream in FROM")
