@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import defaultdict
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -36,7 +35,8 @@ class GatedQueries:
     """
 
     def __init__(self, session: SparkSession) -> None:
-        self._inboxes: dict[str, queue.SimpleQueue[Any]] = defaultdict(queue.SimpleQueue)
+        self._guard = threading.Lock()
+        self._inboxes: dict[str, queue.SimpleQueue[Any]] = {}
         self._bridge: Bridge | None = None
         #: Why queries run free; None: they do not.
         self.free: str | None = None
@@ -75,9 +75,10 @@ class GatedQueries:
             self._bridge.cancel(str(query.runId))
 
     def _next(self, run: str, kind: type[Any], patience_s: float | None = _PATIENCE_S) -> Any:
+        inbox = self._inbox(run)
         while True:
             try:
-                event = self._inboxes[run].get(timeout=patience_s)
+                event = inbox.get(timeout=patience_s)
             except queue.Empty:
                 raise QueryEnded(f"no answer within {patience_s:g} s") from None
             if isinstance(event, Gone):
@@ -89,11 +90,17 @@ class GatedQueries:
         while self._bridge is not None and not self._closing.is_set():
             for event in self._bridge.poll(_POLL_MS):
                 if isinstance(event, QueryStarted | Ready | Gone):
-                    self._inboxes[event.run].put(event)
+                    self._inbox(event.run).put(event)
+
+    def _inbox(self, run: str) -> queue.SimpleQueue[Any]:
+        """A query reports before the thread that starts it knows its number."""
+        with self._guard:
+            return self._inboxes.setdefault(run, queue.SimpleQueue())
 
     def forget(self, query: Any) -> None:
         """Of a query that was stopped nothing is awaited any more."""
-        self._inboxes.pop(str(query.runId), None)
+        with self._guard:
+            self._inboxes.pop(str(query.runId), None)
 
     def close(self) -> None:
         """Call it when all queries are stopped."""
