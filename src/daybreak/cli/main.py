@@ -8,6 +8,7 @@ import sys
 import typer
 
 from daybreak.cli import (
+    completion,
     control,
     dashboard,
     doctor,
@@ -59,6 +60,7 @@ app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("schedule")(schedule.schedule)
 app.command("reproduce")(reproduce.reproduce)
+app.command("completion")(completion.completion)
 app.add_typer(freshen.app, name="freshen")
 app.add_typer(link.app, name="link")
 app.add_typer(filters.app, name="filters")

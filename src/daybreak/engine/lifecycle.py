@@ -67,7 +67,7 @@ class Lifecycle:
             failures=status.failures, tuples=taken or None, next=status.state,
         )  # fmt: skip
         if status.state == "parked":
-            message = f"failed {status.failures} times; mend it, then resume it"
+            message = f"failed {status.failures} times; correct the cause, then resume it"
             core.notice("parked", message, box, level=ERROR, error=failure.error)
 
     def succeeded(self, box: int, tuples: int = 0) -> None:
@@ -211,7 +211,8 @@ class Lifecycle:
         nothing to give up; then ``then`` is not called.
         """
         queries = self.core.queries
-        given = {b: items for b, n in counts.items() if (items := queries.inboxes[b].take(n))}
+        taken = {b: queries.inboxes[b].take(n, cuts=True) for b, n in counts.items()}
+        given = {b: items for b, items in taken.items() if items}
         if not given:
             return False
         for box in given:

@@ -12,7 +12,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.spark.log.rows import Move
 
 if TYPE_CHECKING:
-    from daybreak.spark.jobs.runner import Runnable
+    from daybreak.spark.jobs.runnable import Runnable
 
 #: Commits the rows of a micro-batch with its moves: when that was, and whose sink failed then.
 Commit: TypeAlias = Callable[[pa.Table, Sequence[Move]], tuple[int, dict[str, Failure]]]

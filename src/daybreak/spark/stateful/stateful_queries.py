@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder

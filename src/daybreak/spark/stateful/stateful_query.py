@@ -23,7 +23,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
 from daybreak.spark.event_time import NEVER
 from daybreak.spark.failures import one_line
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import make_folder
