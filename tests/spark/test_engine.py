@@ -263,6 +263,17 @@ def test_a_run_needs_workers(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("policy", "workers", "threads"), [("stride", None, 2), ("planned", None, 3), ("planned", 2, 2)]
+)
+def test_planned_has_a_thread_more_unless_told_otherwise(
+    spark: SparkSession, tmp_path: Path, policy: str, workers: int | None, threads: int
+) -> None:
+    with declare(spark, rows=10).run(policy, run_dir=tmp_path / "run", workers=workers) as run:
+        run.drain()
+    assert run.report().manifest["workers"] == threads
+
+
 @pytest.mark.parametrize("express", [0, 1])
 def test_a_failing_query_is_parked_and_the_rest_goes_on(
     spark: SparkSession, tmp_path: Path, express: int

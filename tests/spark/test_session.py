@@ -67,7 +67,7 @@ def test_a_java_that_answers_nonsense_is_refused(
 ) -> None:
     fake_java(tmp_path, "no runtime present")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ConfigError, match="does not tell a version"):
+    with pytest.raises(ConfigError, match="reports no version"):
         require_java()
 
 

@@ -10,6 +10,7 @@ import typer
 from daybreak.cli import (
     control,
     dashboard,
+    doctor,
     filters,
     freshen,
     init,
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)
 app.command("check")(run.check)
 app.command("run")(run.run)
 app.command("run-script")(run_script.run_script)

@@ -134,7 +134,10 @@ def run(
         bool,
         typer.Option(help="Stop when all input that is there is answered; closes open windows."),
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Threads that submit jobs.")] = 2,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Threads that submit jobs; left out: 2, planned: 3."),
+    ] = None,
     express: Annotated[
         int, typer.Option(min=0, max=16, help="Further ones, for the most important class alone.")
     ] = 0,

@@ -37,7 +37,7 @@ def refuse_overlaps(
     if store is not None:
         claimed.add(store.resolve(), "the store")
     for stream in streams:
-        path = _source(stream, folder)
+        path = source_folder(stream, folder)
         if path is not None:
             claimed.add(path, f"the source of stream {stream.name!r}")
     for query in queries:
@@ -84,7 +84,7 @@ def _sink(query: QuerySpec, folder: Path) -> Path | None:
     return _resolved(folder / path, query.place or f"query {query.name!r}")
 
 
-def _source(stream: StreamSpec, folder: Path) -> Path | None:
+def source_folder(stream: StreamSpec, folder: Path) -> Path | None:
     """The folder a stream is read from, if its source has one on this machine."""
     options: Mapping[str, str] = {key.lower(): value for key, value in stream.options.items()}
     path = options.get("path")

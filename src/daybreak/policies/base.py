@@ -252,6 +252,9 @@ class BasePolicy(ABC):
     #: Its steps say how long jobs are (``Step.limit``). Else the engine keeps them short, since a
     #: job cannot be interrupted by a more important one.
     sizes_trains: ClassVar[bool] = False
+    #: Threads on Spark beyond the usual number: some are kept free of long jobs, and cores would be
+    #: idle meanwhile. The operating system shares cores between threads, as no job can be cut.
+    spare_workers: ClassVar[int] = 0
     #: Whether a query that receives nothing still changes what is decided about the others: as
     #: one more that a share is divided among, or that a mean is taken over.
     counts_idle_queries: ClassVar[bool] = False

@@ -84,6 +84,7 @@ class Planned(BasePolicy):
     summary = "each cell as often as its answers are worth; jobs gather tuples until they are due"
     granularity = "query"
     sizes_trains = True
+    spare_workers = 1
     Params: ClassVar[type[Any]] = PlannedParams
     params: PlannedParams
     _status: PlanStatus | None = None

@@ -398,7 +398,7 @@ class App:
         policy: str | BasePolicy | None = None,
         *,
         run_dir: Path | str | None = None,
-        workers: int = 2,
+        workers: int | None = None,
         express: int = 0,
         seed: int = 1,
         reset: Sequence[str] = (),
@@ -414,7 +414,8 @@ class App:
         is parked is a warning, and the end of the ``with`` block raises ``QueryFailed``;
         ``on_failure="report"`` leaves it to you to look at ``run.failures``.
 
-        ``workers`` threads submit jobs as the policy says, and ``express`` further ones those of
+        ``workers`` threads submit jobs as the policy says (left out: 2, and one more under
+        ``planned``, which keeps one free of long jobs), and ``express`` further ones those of
         the most important class, as soon as it has something to do.
         ``reset`` names queries that restart at the next segment, ``forget`` queries that are no
         longer declared and whose places in the streams are given up.

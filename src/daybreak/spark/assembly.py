@@ -75,7 +75,7 @@ LIMITS = Limits()
 class Options:
     """How an application is run."""
 
-    workers: int = 2
+    workers: int
     #: Workers on top of the others, for the highest class alone.
     express: int = 0
     seed: int = 1

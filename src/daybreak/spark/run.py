@@ -45,6 +45,8 @@ from daybreak.spark.sinks.memory import MemorySink
 
 #: Whether a parked query is a warning, and an error at the end of the ``with`` block.
 OnFailure = Literal["raise", "report"]
+#: Threads that submit jobs, if nothing is said.
+WORKERS = 2
 
 
 class Run:
@@ -55,7 +57,7 @@ class Run:
         application: CheckedApplication,
         run_dir: Path,
         *,
-        workers: int = 2,
+        workers: int | None = None,
         express: int = 0,
         seed: int = 1,
         reset: tuple[str, ...] = (),
@@ -68,6 +70,8 @@ class Run:
         """Starts it; see ``App.run``."""
         if on_failure not in get_args(OnFailure):
             raise ConfigError("run", f"on_failure {on_failure!r}", 'give "raise" or "report"')
+        if workers is None:
+            workers = WORKERS + application.policy.spare_workers
         if workers < 1 or express < 0:
             found = f"{workers} workers and {express} express ones"
             raise ConfigError("run", found, "give at least one worker, and 0 or more express ones")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from daybreak.model import ConfigError
 from daybreak.model.environment import resolved
@@ -192,19 +192,30 @@ def with_timezone(spark: SparkSession, timezone: str | None, place: str) -> Spar
     return clone
 
 
-def require_java() -> None:
-    """Raises ``ConfigError`` with the command that installs Java, unless 17 or newer is found."""
+class FoundJava(NamedTuple):
+    """The program that Spark's launcher runs, and its feature release."""
+
+    path: Path
+    version: int
+
+
+def require_java() -> FoundJava:
+    """The Java that Spark will run on.
+
+    Raises ``ConfigError``, with the command that mends it, unless that is Java 17 or newer.
+    """
     java = _java()
     if java is None:
         where = f"JAVA_HOME {os.environ['JAVA_HOME']!r}" if _java_home() else "the PATH"
         raise ConfigError("java", f"Spark needs Java {MIN_JAVA}, and {where} has none", _remedy())
     found = java_version(_version_text(java))
     if found is None:
-        raise ConfigError("java", f"{java} -version does not tell a version", _remedy())
+        raise ConfigError("java", f"{java} -version reports no version", _remedy())
     if found < MIN_JAVA:
         raise ConfigError(
             "java", f"{java} is Java {found}, but Spark needs {MIN_JAVA} or newer", _remedy()
         )
+    return FoundJava(java, found)
 
 
 def java_version(text: str) -> int | None:
@@ -239,7 +250,13 @@ def _remedy() -> str:
     if platform.system() == "Darwin":
         commands.reverse()
     advice = "install it, " + "; ".join(commands)
-    return f"{advice}; or let JAVA_HOME point to one" if _java_home() else advice
+    if not _java_home():
+        return advice
+    on_path = shutil.which("java")
+    version = java_version(_version_text(Path(on_path))) if on_path else None
+    if version is not None and version >= MIN_JAVA:
+        return f"unset JAVA_HOME ({on_path} is Java {version}); or {advice}"
+    return f"{advice}; or let JAVA_HOME point to one"
 
 
 def jvm_pid(spark: SparkSession) -> int:

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 
 from daybreak.model.errors import ConfigError
 from daybreak.spark.failures import one_line
-from daybreak.spark.kafka.options import SERVERS, client_options, reach, shown_servers
+from daybreak.spark.kafka.options import CONNECTOR, SERVERS, client_options, reach, shown_servers
 
 #: A class of each jar that is needed, and the jar. The first brings the others along as a package.
 _JARS = {
@@ -24,8 +24,6 @@ _JARS = {
     "org.apache.kafka.clients.admin.AdminClient": "kafka-clients",
     "org.apache.commons.pool2.impl.GenericKeyedObjectPool": "commons-pool2",
 }
-#: The connector that the tests run with; the one of Spark's own version is as good.
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 #: Beyond it a broker is taken for unreachable. Kafka's own limits are a minute.
 TIMEOUTS = {"request.timeout.ms": "5000", "default.api.timeout.ms": "10000"}
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from daybreak.model.errors import ConfigError
 
 FORMAT = "kafka"
+#: Spark's connector, without its version, which is Spark's own or the nearest that is published.
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 SERVERS = "kafka.bootstrap.servers"
 #: Which topics a source reads: exactly one of them.
 CHOICES = ("subscribe", "subscribePattern", "assign")
