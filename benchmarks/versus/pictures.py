@@ -125,5 +125,7 @@ def _legend(figure: Figure) -> None:
     from matplotlib.patches import Patch
 
     shown = [Patch(color=COLOURS[i], label=cls) for i, cls in enumerate(CLASSES)]
-    unsustained = Patch(facecolor="#cccccc", hatch="////", label="rate not sustained: off the scale")
+    unsustained = Patch(
+        facecolor="#cccccc", hatch="////", label="rate not sustained: off the scale"
+    )
     figure.legend(handles=[*shown, unsustained], loc="outside lower center", ncols=4)

@@ -14,10 +14,15 @@ from daybreak.version import __version__ as __version__
 if TYPE_CHECKING:
     from daybreak.spark.app import App as App
     from daybreak.spark.governed.governor import govern as govern
+    from daybreak.spark.sinks.snapshots import read_snapshot as read_snapshot
 
 
 #: What needs PySpark, and where it is.
-_ON_SPARK = {"App": "daybreak.spark.app", "govern": "daybreak.spark.governed.governor"}
+_ON_SPARK = {
+    "App": "daybreak.spark.app",
+    "govern": "daybreak.spark.governed.governor",
+    "read_snapshot": "daybreak.spark.sinks.snapshots",
+}
 
 
 def __getattr__(name: str) -> Any:

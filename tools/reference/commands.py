@@ -66,7 +66,7 @@ def _section(name: str, command: Any) -> str:
     parts, examples = [], []
     for paragraph in _help(command):
         if paragraph.startswith("Example"):
-            examples += [e.strip() for e in paragraph.partition(":")[2].splitlines() if e.strip()]
+            examples += _commands_in(paragraph.partition(":")[2])
         else:
             parts.append(paragraph.replace("[", "\\["))
     arguments = [p for p in command.params if p.param_type_name == "argument"]
@@ -84,6 +84,17 @@ def _section(name: str, command: Any) -> str:
         given = [(_flags(p), _kind(p), _default(p), p.help or "") for p in options]
         parts.append(table(("option", "type", "default", "meaning"), given))
     return "\n\n".join(parts)
+
+
+def _commands_in(text: str) -> list[str]:
+    """Commands, each on one line, however the help breaks them."""
+    found: list[str] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("daybreak ") or not found:
+            found.append(line)
+        else:
+            found[-1] += f" {line}"
+    return found
 
 
 def _named(param: Any) -> str:

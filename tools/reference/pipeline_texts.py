@@ -9,7 +9,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.network import BOX_KINDS, DEFAULT_CLASS, SERVICES
 from daybreak.model.overheads import OVERHEADS
 from daybreak.model.pipeline import DEFAULT_COST_US
-from daybreak.model.specs import StreamSpec
+from daybreak.model.specs import MODES, StreamSpec
 
 #: One of every table, so that everything is asked for.
 PROBE = """
@@ -159,6 +159,12 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "queries.NAME.on_full": ('`"block"` in the top class, else `"skip"`', "When the log is full: "
                              '`"skip"` gives up the oldest rows of the query, `"block"` makes the '
                              "sources wait. Windows are skipped whole."),
+    "queries.NAME.mode": (
+        '`"append"`',
+        "What reaches the sink: `"
+        + "`, `".join(f'"{mode}"' for mode in MODES)
+        + "` ([modes](../modes.md)).",
+    ),
     "queries.NAME.box": ("", "In place of SQL: the name of an output box."),
     "queries.NAME.from": ("", "The stream of a chain, or of SQL in simulation."),
     "queries.NAME.cost_us": (f"`{DEFAULT_COST_US:g}`", "Work per tuple in simulation."),
@@ -214,8 +220,8 @@ Allowed: filters, projections, deterministic expressions and UDFs, generators su
 `DISTINCT`, `EXCEPT` and `INTERSECT`.
 
 Refused by name, because the result would depend on how tuples were batched: `LIMIT`, `ORDER BY`,
-aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. Window
-functions (`OVER`) are refused because rows may tie. `IN` or `EXISTS` over a stream is refused because
+aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. In
+[complete mode](../modes.md) most of this is allowed. Window functions (`OVER`) are refused because rows may tie. `IN` or `EXISTS` over a stream is refused because
 only a `LEFT SEMI` or `LEFT ANTI JOIN` over windows defines which rows belong together. Functions on
 DataFrames face the same rules.
 

@@ -106,6 +106,9 @@ def register(
         str, typer.Option("--from", help="next: new segments only; earliest: all that are kept.")
     ] = "next",
     on_full: Annotated[str | None, typer.Option(help="skip or block when the log is full.")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="append, update or complete; see docs/modes.md.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if there is no capacity.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what it would do to the others.")
@@ -128,6 +131,7 @@ def register(
         "qos": None if qos is None else _json(qos, "--qos"),
         "sink": {"format": form, "path": path or None, "options": _options(sink_option or [])},
         "on_full": on_full,
+        "mode": mode,
     }
     values = {"query": declared, "from": start, "force": force, "dry": dry_run}
     result = call(run, "register", values)

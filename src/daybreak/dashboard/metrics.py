@@ -118,6 +118,12 @@ def _queries(rows: tuple[QueryRow, ...]) -> Iterator[Metric]:
         staleness_ratio=("Stale share of the last minute.", lambda q: q.staleness),
         failures=("Failures since its last success.", lambda q: q.failures),
     )
+    yield from _gauges(
+        "query",
+        [(labels, q) for labels, q in of if q.behind is not None],
+        behind_tuples=("Tuples that its whole result lacks.", lambda q: q.behind or 0),
+        behind_seconds=("Age of the oldest of those.", lambda q: q.behind_s or 0.0),
+    )
     yield from _counters(
         "query",
         of,

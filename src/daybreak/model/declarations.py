@@ -15,10 +15,10 @@ from typing import Any, Literal, cast
 
 from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.durations import duration_us
-from daybreak.model.errors import ConfigError
+from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
-from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, TableSpec
+from daybreak.model.specs import MODES, QuerySpec, SinkSpec, StreamSpec, TableSpec
 from daybreak.model.tables import Named, Table, flat, params_from
 
 #: Where rows go that nobody gave a sink for.
@@ -78,6 +78,9 @@ def read_query(name: str, table: Table, folder: Path | None = None) -> QuerySpec
     on_full = table.get("on_full", str)
     if on_full not in (None, "skip", "block"):
         raise table.error(f"on_full {on_full!r}", 'give "skip" or "block"', "on_full")
+    mode = table.get("mode", str)
+    if mode is not None and mode not in MODES:
+        raise table.error(f"mode {mode!r}", suggestion(mode, MODES), "mode")
     return QuerySpec(
         name=name,
         cls=table.get("class", str) or DEFAULT_CLASS,
@@ -87,6 +90,7 @@ def read_query(name: str, table: Table, folder: Path | None = None) -> QuerySpec
         sql=table.get("sql", str) if folder is None else read_sql(table, folder),
         sink=_sink(table),
         on_full=cast(Literal["skip", "block"] | None, on_full),
+        mode=mode,
         place=table.document.place(table.path),
     )
 
@@ -231,6 +235,7 @@ def query_as_json(spec: QuerySpec) -> dict[str, Any]:
             **({"partition_by": list(sink.partition_by)} if sink.partition_by else {}),
         },
         "on_full": spec.on_full,
+        **({"mode": spec.mode} if spec.mode is not None else {}),
     }
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from daybreak.model.arrivals import Arrivals
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.overheads import OVERHEADS, Overheads
 from daybreak.model.qos import QoSGraph
+
+#: How a query's rows reach its sink, as in Structured Streaming: every row once, rows that changed,
+#: or the whole result, replaced.
+Mode: TypeAlias = Literal["append", "update", "complete"]
+MODES: tuple[Mode, ...] = ("append", "update", "complete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,8 @@ class QuerySpec:
     #: What it does when the log is full: lose its oldest rows, or slow the sources down. Left
     #: out: the queries of the top class block, all others skip.
     on_full: Literal["skip", "block"] | None = None
+    #: Left out: append, and only what needs no state beyond its windows.
+    mode: Mode | None = None
     place: str = ""
 
 

@@ -121,6 +121,10 @@ class QueryRow(NamedTuple):
     #: Rows that were given up, and how many of them for which reason.
     lost: int
     losses: Mapping[str, int] = {}
+    #: In complete mode: the rows that its newest result lacks, and for how long the oldest of them
+    #: has been there. None in other modes.
+    behind: int | None = None
+    behind_s: float | None = None
 
 
 class StreamRow(NamedTuple):

@@ -12,15 +12,15 @@ from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.event_time import NEVER
+from daybreak.spark.jobs.inboxes import first_row, inbox_of
 from daybreak.spark.jobs.panes import kept_schema, way_of
-from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, rows_kept
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
-from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate
+from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,8 @@ class Acceptance:
         found: dict[str, Inbox] = {}
         for name, checked in self.application.checked.items():
             starts = {stream: cursors[name, stream] for stream in checked.reads}
-            match checked.form:
-                case OverWindows(windowing):
-                    closed_us = progress[name].closed_us
-                    found[name] = replayed(windowing, self.store, starts, closed_us)
-                case OverRows():
-                    found[name] = Inbox.of(
-                        item for s, at in starts.items() for item in self.store.waiting(s, at)
-                    )
+            closed_us = progress[name].closed_us if name in progress else NEVER
+            found[name] = inbox_of(checked.form, self.store, starts, closed_us)
         return found
 
     def _declarations(self) -> list[Declaration]:
@@ -91,7 +85,7 @@ class Acceptance:
             Declaration(
                 name,
                 application.fingerprints[name],
-                {stream: self.store.end(stream) for stream in checked.reads},
+                {s: first_row(checked.form, self.store, s) for s in checked.reads},
                 unstarted(checked.form),
                 application.specs[name].place,
             )
@@ -127,5 +121,4 @@ def unstarted(form: Form) -> Progress | None:
             return Progress(NEVER, way_of(panes))
         case OverWindows():
             return Progress(NEVER, "")
-        case OverRows():
-            return None
+    return None

@@ -28,7 +28,7 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
-from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, TableSpec, ViewSpec
+from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl, check_log, check_store
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
@@ -47,8 +47,9 @@ from daybreak.spark.sinks.sink import Callback
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.check import CheckedQuery, Checker
-from daybreak.spark.sql.fingerprints import fingerprint, sql_fingerprint
+from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
 from daybreak.spark.sql.functions import Function
+from daybreak.spark.sql.modes import refuse_unretained
 from daybreak.spark.sql.static_tables import SessionTables, StaticTables
 from daybreak.spark.sql.windows.check import event_times
 from daybreak.spark.views import Views
@@ -257,6 +258,7 @@ class App:
         subscribers: int | None = None,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
         on_full: Literal["skip", "block"] | None = None,
+        mode: Mode | None = None,
     ) -> Callable[[Function], Function]: ...
 
     def query(
@@ -270,13 +272,14 @@ class App:
         subscribers: int | None = None,
         sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
         on_full: Literal["skip", "block"] | None = None,
+        mode: Mode | None = None,
     ) -> Callable[[Function], Function] | Function:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
         ``@app.query`` alone takes the defaults. A function's parameters name the streams it
         reads; its own name is the query's unless one is given. Without a sink, rows are kept in
         memory: ``run.rows(name)``. The weight of a query with ``subscribers`` is its share of the
-        largest such number.
+        largest such number. ``mode``: "append", "update" or "complete", see docs/modes.md.
         """
         if callable(name):
             return self.query()(name)
@@ -286,7 +289,7 @@ class App:
             to = SinkSpec(format="python") if callback is not None else sink or MEMORY
             values = {
                 "sql": sql, "class": cls, "qos": qos, "sink": to, "on_full": on_full,
-                "subscribers": subscribers,
+                "subscribers": subscribers, "mode": mode,
                 "weight": None if weight == 1.0 and subscribers is not None else weight,
             }  # fmt: skip
             declared = query_from(query_name, values)
@@ -482,6 +485,7 @@ class App:
                 spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
                 place=spec.place, callback=declared.callback,
                 schema=None if checked is None else checked.arrow_schema(),
+                whole=spec.mode == "complete",
             )  # fmt: skip
 
     def _schema(self, spec: StreamSpec) -> StructType:
@@ -493,8 +497,11 @@ class App:
         spec = declared.spec
         if declared.function is not None:
             reads = tuple(signature(declared.function).parameters)
-            return checker.function(spec.name, declared.function, reads, spec.place)
-        return views.check(spec.name, spec.sql or "", spec.place)
+            checked = checker.function(spec.name, declared.function, reads, spec.place, spec.mode)
+        else:
+            checked = views.check(spec.name, spec.sql or "", spec.place, spec.mode)
+        refuse_unretained(checked, {**self._streams, **views.streams}, spec.place)
+        return checked
 
     def _network(self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]) -> Network:
         """On Spark a query is one box, and so is a view, which feeds a stream of its own."""
@@ -527,8 +534,6 @@ def _fingerprint(declared: _Declared, checked: CheckedQuery, views: Mapping[str,
             text = getsource(declared.function)
         except OSError:  # typed into a console: no text to compare
             text = declared.function.__qualname__
-        return fingerprint(text)
+        return fingerprint(f"{declared.spec.mode or ''}{text}")
     # A query that reads through views holds their SQL, too.
-    return sql_fingerprint(
-        declared.spec.sql or "", *(views[name] for name in checked.reads_through)
-    )
+    return query_fingerprint(declared.spec, *(views[name] for name in checked.reads_through))

@@ -12,7 +12,7 @@ from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink
-from daybreak.spark.sql.fingerprints import sql_fingerprint
+from daybreak.spark.sql.fingerprints import query_fingerprint
 
 
 class Catalog:
@@ -57,7 +57,7 @@ class Catalog:
             network=network,
             checked={**known.checked, name: runnable.checked},
             specs={**known.specs, name: spec},
-            fingerprints={**known.fingerprints, name: sql_fingerprint(spec.sql or "")},
+            fingerprints={**known.fingerprints, name: query_fingerprint(spec)},
         )
         box = network.query_index[name]
         self.runnables[box : box + 1] = [runnable]

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from daybreak.engine.state import SystemState
 from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
-from daybreak.model.specs import QuerySpec, SinkSpec, StreamSpec, ViewSpec
+from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.forms import OverWindows, SqlBody
@@ -93,11 +93,14 @@ class Views:
             if not any(f"unknown stream {name!r}" in error.finding for name in self._broken):
                 raise
 
-    def check(self, name: str, sql: str, place: str) -> CheckedQuery:
+    def check(self, name: str, sql: str, place: str, mode: Mode | None = None) -> CheckedQuery:
         """A query or a view over what is declared so far.
 
-        Windows over a view whose rows stand alone are computed from the view's streams.
+        Windows over a view whose rows stand alone are computed from the view's streams, and so is
+        all that is in complete mode.
         """
+        if mode == "complete":
+            return self._checker.through(name, sql, place, self._plain, mode)
         try:
             checked = self._checker.sql(name, sql, place)
         except ConfigError as error:

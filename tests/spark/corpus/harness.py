@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from tests.spark.corpus.entries import STREAMS, Entry
 
 from daybreak.model import ConfigError
-from daybreak.model.specs import SinkSpec
+from daybreak.model.specs import Mode, SinkSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
 from daybreak.spark.application import CheckedApplication
@@ -46,10 +46,10 @@ class Remembering(Checker):
         super().__init__(*arguments, **options)
         self._found: dict[str, CheckedQuery | ConfigError] = {}
 
-    def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
+    def sql(self, name: str, sql: str, place: str = "", mode: Mode | None = None) -> CheckedQuery:
         if name not in self._found:
             try:
-                self._found[name] = super().sql(name, sql, place)
+                self._found[name] = super().sql(name, sql, place, mode)
             except ConfigError as error:
                 self._found[name] = error
         found = self._found[name]

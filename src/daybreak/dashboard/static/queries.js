@@ -14,6 +14,7 @@ const COLUMNS = [
   { key: "priority", label: "Priority", num: true, get: (q) => String(q.priority), sort: (q) => -q.priority },
   { key: "weight", label: "Weight", num: true, get: (q) => String(Number(q.weight.toFixed(3))), sort: (q) => -q.weight },
   { key: "waiting", label: "Backlog", num: true, get: (q) => (q.waiting ? `${count(q.waiting)} · ${duration(q.oldest_s)}` : "0"), sort: (q) => -q.waiting, hint: "Tuples that wait, and the age of the oldest" },
+  { key: "behind", label: "Behind", num: true, get: (q) => (q.behind == null ? "" : q.behind ? `${count(q.behind)} · ${duration(q.behind_s)}` : "0"), sort: (q) => -(q.behind ?? -1), hint: "In complete mode: tuples that the result lacks, and the age of the oldest" },
   { key: "rate", label: "Rate", num: true, get: (q) => `${count(q.arrived_per_s)}/s`, sort: (q) => -q.arrived_per_s, hint: "Tuples that come per second" },
   { key: "cost", label: "Cost", num: true, get: (q) => duration(q.cost_us / 1e6), sort: (q) => -q.cost_us, hint: "Work per tuple, as measured" },
   { key: "selectivity", label: "Selectivity", num: true, get: (q) => ratio(q.selectivity), sort: (q) => -q.selectivity, hint: "Results per tuple" },

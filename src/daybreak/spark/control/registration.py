@@ -20,11 +20,11 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.requests import Start
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
+from daybreak.spark.jobs.inboxes import inbox_of
 from daybreak.spark.jobs.prepared.cells import warm_cells
 from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import Runnable
-from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
@@ -32,8 +32,9 @@ from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
-from daybreak.spark.sql.fingerprints import sql_fingerprint
-from daybreak.spark.sql.forms import OverWindows
+from daybreak.spark.sql.fingerprints import query_fingerprint
+from daybreak.spark.sql.forms import OverRetained, OverWindows
+from daybreak.spark.sql.modes import refuse_unretained
 from daybreak.spark.sql.windows.check import event_times, refuse_long
 
 
@@ -48,8 +49,9 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
         raise ConfigError(spec.place, "a stream has the same name", "rename one of them")
     times = event_times(application.streams, application.schemas)
     checked = Checker(application.spark, application.schemas, times).sql(
-        spec.name, spec.sql or "", spec.place
+        spec.name, spec.sql or "", spec.place, spec.mode
     )
+    refuse_unretained(checked, application.streams, spec.place)
     for stream in checked.reads:
         is_view = application.streams[stream].format == VIEW
         if is_view and box_name(stream) not in application.checked:
@@ -71,7 +73,7 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
     )
     sink = make_sink(
         spec.name, spec.sink, application.folder, rundir.staging, place=spec.place,
-        schema=checked.arrow_schema(),
+        schema=checked.arrow_schema(), whole=checked.is_whole,
     )  # fmt: skip
     return Runnable(checked, sink)
 
@@ -107,8 +109,10 @@ class Registration:
         checked = runnable.checked
         if isinstance(checked.form, OverWindows):
             self.inflow.clocks.adopt(spec.name, checked.form.windowing)
+        if isinstance(checked.form, OverRetained):
+            start = "earliest"
         starts = {stream: self._start(stream, start) for stream in checked.reads}
-        mark = sql_fingerprint(spec.sql or "")
+        mark = query_fingerprint(spec)
         self.log.register_query(spec.name, mark, starts, unstarted(checked.form), reset=True)
         self.log.declare(spec.name, json.dumps(query_as_json(spec)))
         box = self.catalog.adopt(spec, runnable)
@@ -132,11 +136,7 @@ class Registration:
         return min(oldest, upcoming) if start == "earliest" else upcoming
 
     def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
-        store, next_seq = self.inflow.store, self.engine.next_seq
-        if isinstance(checked.form, OverWindows):
-            return replayed(checked.form.windowing, store, starts)
-        return Inbox.of(
-            item
-            for stream in checked.reads
-            for item in store.waiting(stream, starts[stream], next_seq.get(stream, 0))
+        next_seq = self.engine.next_seq
+        return inbox_of(
+            checked.form, self.inflow.store, starts, end_seq=lambda s: next_seq.get(s, 0)
         )

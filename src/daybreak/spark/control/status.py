@@ -121,9 +121,10 @@ class StatusReader:
         staleness: float,
         losses: Mapping[str, int],
     ) -> QueryRow:
-        state, sink = self.figures.state, runnable.sink
+        state, sink, checked = self.figures.state, runnable.sink, runnable.checked
         cls = state.query_class[q]
         waiting, head_ns = self.driver.waiting(q)
+        behind, behind_s = self._behind(q, waiting, head_ns) if checked.is_whole else (None, None)
         waited_s = round((time.time_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
         return QueryRow(
             number=q,
@@ -132,8 +133,8 @@ class StatusReader:
             priority=state.class_priority[cls],
             weight=state.query_weight[q],
             state=status.state,
-            kind=runnable.checked.kind,
-            reads=tuple(runnable.checked.reads),
+            kind=checked.kind,
+            reads=tuple(checked.reads),
             view=sink.view if isinstance(sink, ViewSink) else None,
             waiting=waiting,
             oldest_s=waited_s,
@@ -148,7 +149,18 @@ class StatusReader:
             error=status.error,
             lost=sum(losses.values()),
             losses=losses,
+            behind=behind,
+            behind_s=behind_s,
         )
+
+    def _behind(self, q: int, waiting: int, head_ns: int) -> tuple[int, float]:
+        """What the newest result of a query lacks: what waits, and what its job works on."""
+        taken = [
+            w for _, group, _ in self.driver.underway() if q in group.boxes for w in group.taken
+        ]
+        rows = waiting + sum(w.tuples for w in taken)
+        oldest_ns = min((w.arrival_ns for w in taken), default=head_ns)
+        return rows, round(max(0, time.time_ns() - oldest_ns) / NS_PER_S, 3) if rows else 0.0
 
     def _edges(self, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
         return tuple(

@@ -9,7 +9,7 @@ from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runner import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate, SqlBody
+from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate, SqlBody
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
@@ -22,14 +22,16 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
         share_key=form.share_key,
         slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
-        spared=isinstance(form, OverWindows) or isinstance(runnable.sink, ViewSink),
+        # A whole result is of all that is retained, whatever is dropped of what waits.
+        spared=not isinstance(form, OverRows) or isinstance(runnable.sink, ViewSink),
         on_full=spec.on_full,
     )
 
 
 def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
     is_sql, kind = isinstance(checked.body, SqlBody), checked.form.job_kind
-    return "prepared" if prepared and is_sql and kind != "filter" else kind
+    small = is_sql and kind != "filter" and not checked.is_whole
+    return "prepared" if prepared and small else kind
 
 
 def _slide_ns(form: Form) -> int:

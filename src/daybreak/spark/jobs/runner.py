@@ -39,6 +39,7 @@ from daybreak.spark.jobs.prepared.recipes import (
     of_query,
     of_together,
 )
+from daybreak.spark.jobs.retained import Retained
 from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
@@ -57,6 +58,7 @@ from daybreak.spark.sql.forms import (
     Composable,
     Form,
     FunctionBody,
+    OverRetained,
     OverWindows,
     PanedAggregate,
     SqlBody,
@@ -166,6 +168,8 @@ class JobRunner:
         form = queries[0].checked.form
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
+        elif isinstance(form, OverRetained):
+            results, moves = self._compute_retained(queries[0], taken)
         else:
             tables = self._read(queries[0], taken)
             read = self._store.passed(taken)
@@ -237,7 +241,7 @@ class JobRunner:
         self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
     ) -> pa.Table:
         checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
-        gathers = isinstance(checked.form, OverWindows)
+        gathers = isinstance(checked.form, OverWindows | OverRetained)
         for stream, table in tables.items():
             frame = self._frame(stream, table, gathers, few_rows)
             frame.createOrReplaceTempView(quoted(stream))
@@ -250,6 +254,15 @@ class JobRunner:
                 self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
             result = self._catalyst.frame(body.parsed, self._session)
         return result.toArrow().cast(query.schema)
+
+    def _compute_retained(
+        self, query: Runnable, taken: Sequence[Waiting]
+    ) -> tuple[list[pa.Table], list[list[Move]]]:
+        """One batch over all that its streams retain."""
+        places = self._log.places(query.name)
+        retained = Retained(query.name, self._store, self._schemas, places, taken)
+        result = self._ordinary(query, retained.tables)
+        return [retained.marked(result)], [retained.moves]
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
@@ -351,6 +364,8 @@ class JobRunner:
         """Runs a query over given rows, for its cost alone."""
         self._take_tables()
         rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
+        if query.checked.is_whole:
+            return self._ordinary(query, rows)
         return self._compute(query, with_anchors(query.checked.windows, rows))
 
     def _compute_together(

@@ -26,6 +26,13 @@ from daybreak.spark.sinks.memory import MemorySink
 from daybreak.spark.sinks.partitioning import check_partition_by
 from daybreak.spark.sinks.registry import destination_names, find_destination
 from daybreak.spark.sinks.sink import Callback, Sink, Writer
+from daybreak.spark.sinks.snapshots import (
+    LatestMemory,
+    SnapshotSink,
+    WholeCallback,
+    WholeConsole,
+    refuse_other_content,
+)
 from daybreak.spark.sinks.text_formats import write_csv, write_json_lines
 
 #: Sinks that have a folder of their own.
@@ -53,16 +60,19 @@ def make_sink(  # noqa: PLR0911  # one for each format
     callback: Callback | None = None,
     limit_s: float = 600.0,
     schema: pa.Schema | None = None,
+    whole: bool = False,
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
-    ``schema``: of the query's rows, where it is known.
+    ``schema``: of the query's rows, where it is known. ``whole``: each result replaces the last.
     """
     place = place or f"query {query!r}"
     make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
     make.check()
+    if whole:
+        return make.whole(folder, staging, callback, limit_s)
     destination = None if spec.format in _OPTIONS else find_destination(spec.format)
     if destination is not None:
         declared = DeclaredSink(
@@ -121,6 +131,24 @@ class _SinkMaker:
             for key, value in (("path", self.spec.path), ("partition_by", self.spec.partition_by)):
                 if value:
                     raise self.error(f"a {self.spec.format} sink has no {key}", f"leave {key} out")
+
+    def whole(self, folder: Path, staging: Path, callback: Callback | None, limit_s: float) -> Sink:
+        """A sink of complete mode."""
+        match self.spec.format:
+            case "parquet" if not self.spec.partition_by:
+                path = self.path(folder)
+                refuse_other_content(path, self.place)
+                return SnapshotSink(self.query, path, self.writer())
+            case "console":
+                return WholeConsole(self.query, staging, self.whole_number("rows", 20))
+            case "memory":
+                return LatestMemory(self.query, staging)
+            case "python" if callback is not None:
+                return WholeCallback(self.query, staging, callback, limit_s)
+        raise self.error(
+            f"{self.spec.shown} cannot replace a result as a whole, as complete mode does",
+            "use parquet without partition_by, memory, console or a python function",
+        )
 
     def known_options(self) -> tuple[str, ...]:
         name = self.spec.format

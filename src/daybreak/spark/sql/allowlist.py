@@ -151,6 +151,12 @@ def shape_of(
     return Shape(reads, plain)
 
 
+def streams_in(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -> frozenset[str]:
+    """The streams that a plan and its subqueries read, whatever it does with them."""
+    rules = _Rules(streams, [plan, *subqueries])
+    return frozenset().union(*(rules.reads(tree) for tree in (plan, *subqueries)))
+
+
 def _subquery(stream: str, trees: list[Node]) -> Refused:
     used = set().union(*(node.expressions() for tree in trees for node in tree.walk()))
     if used & {"ScalarSubquery", "LateralSubquery"}:

@@ -28,10 +28,11 @@ from pyspark.sql.types import StructType
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
+from daybreak.model.specs import Mode
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.allowlist import Refused, Shape, shape_of
+from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, views_in
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import plain_schema, quoted, take_apart
@@ -41,6 +42,7 @@ from daybreak.spark.sql.forms import (
     Composable,
     Form,
     FunctionBody,
+    OverRetained,
     OverRows,
     OverWindows,
     PanedAggregate,
@@ -60,7 +62,8 @@ from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, withou
 #: "stateless": also joins with static tables, unions, generators, subqueries.
 #: "window": aggregates, joins and set operations over windows of event time.
 #: "function": a Python function on DataFrames whose rows stand alone.
-Kind = Literal["filter", "stateless", "window", "function"]
+#: "complete": any query, over all that its streams retain.
+Kind = Literal["filter", "stateless", "window", "function", "complete"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,11 @@ class CheckedQuery:
     def windows(self) -> Windowing | None:
         """Its windows; None where each row stands alone."""
         return self.form.windowing if isinstance(self.form, OverWindows) else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each result replaces the one before: complete mode."""
+        return isinstance(self.form, OverRetained)
 
     @property
     def reads_through(self) -> tuple[str, ...]:
@@ -146,7 +154,7 @@ class Checker:
         self._times = {**self._times, **({name: time} if time is not None else {})}
         self._add_frame(name, schema)
 
-    def sql(self, name: str, sql: str, place: str = "") -> CheckedQuery:
+    def sql(self, name: str, sql: str, place: str = "", mode: Mode | None = None) -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
         _refuse_surrogates(sql, place)
@@ -154,10 +162,14 @@ class Checker:
         with self._explaining(place):
             parsed = self._parsed(text)
             frame = self._analysed(parsed)
-            plan, shape, windowing = self._allowed(frame)
             literal = moving_literal(self._session, text)
             if literal:
                 raise moving(literal)
+            if mode == "complete":
+                read, whole = tuple(sorted(self._any(frame))), OverRetained()
+                body = SqlBody(text, parsed)
+                return CheckedQuery(name, read, frame.schema, "complete", body, whole)
+            plan, shape, windowing = self._allowed_or_hint(frame)
         reads = tuple(sorted(shape.reads))
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
@@ -168,7 +180,14 @@ class Checker:
         form = OverRows() if alone else self._over_rows(plan, reads[0], parsed)
         return CheckedQuery(name, reads, frame.schema, kind, SqlBody(text, parsed), form)
 
-    def through(self, name: str, sql: str, place: str, views: Mapping[str, str]) -> CheckedQuery:
+    def through(
+        self,
+        name: str,
+        sql: str,
+        place: str,
+        views: Mapping[str, str],
+        mode: Mode | None = None,
+    ) -> CheckedQuery:
         """Checks a query over the streams below these views, each of which may name earlier ones.
 
         To the query a view is then a name for its SQL, no stream of its own.
@@ -180,7 +199,7 @@ class Checker:
                 parsed[view] = self._parsed(text)
                 frame = self._catalyst.frame(parsed[view], self._session)
                 frame.createOrReplaceTempView(quoted(view))
-            checked = self.sql(name, sql, place)
+            checked = self.sql(name, sql, place, mode)
             body, form = checked.body, checked.form
             assert isinstance(body, SqlBody)
             analysed = self._catalyst.frame(body.parsed, self._session)
@@ -205,6 +224,30 @@ class Checker:
         self._determinism.check([plan, *inner], trees)
         check_columns(frame.schema)
         return plan, shape, windowing_of(shape, frame.schema.names, self._times)
+
+    def _allowed_or_hint(self, frame: DataFrame) -> tuple[Plan, Shape, Windowing | None]:
+        """As ``_allowed``; a refusal names the mode that would take the query."""
+        try:
+            return self._allowed(frame)
+        except Refused as refused:
+            try:
+                self._any(frame)
+            except Refused:
+                raise refused from None
+            remedy = f'{refused.remedy}; or declare mode = "complete"'
+            raise Refused(refused.finding, remedy) from None
+
+    def _any(self, frame: DataFrame) -> frozenset[str]:
+        """The streams that any deterministic query reads; ``Refused`` if it is not one."""
+        plan = frame._jdf.queryExecution().analyzed()
+        inner = listed(plan.subqueriesAll())
+        trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
+        reads = streams_in(trees[0], trees[1:], self._streams)
+        if not reads:
+            raise Refused("reads no stream", suggestion("", self._streams.values()))
+        self._determinism.check([plan, *inner], trees)
+        check_columns(frame.schema)
+        return reads
 
     @contextmanager
     def _explaining(self, place: str) -> Iterator[None]:
@@ -242,7 +285,12 @@ class Checker:
         return OverRows() if parts is None else Composable(parts)
 
     def function(
-        self, name: str, function: Function, reads: tuple[str, ...], place: str = ""
+        self,
+        name: str,
+        function: Function,
+        reads: tuple[str, ...],
+        place: str = "",
+        mode: Mode | None = None,
     ) -> CheckedQuery:
         """Calls a query function with an empty frame of each stream; its plan faces all rules.
 
@@ -257,14 +305,19 @@ class Checker:
         with self._explaining(place):
             schemas = {stream: self._frames[stream].schema for stream in reads}
             frame = called(function, self._session, schemas, place)
-            plan, shape, windowing = self._allowed(frame)
-            unused = [stream for stream in reads if stream not in shape.reads]
+            plan, windowing = frame._jdf.queryExecution().analyzed(), None
+            if mode == "complete":
+                found = self._any(frame)
+            else:
+                plan, shape, windowing = self._allowed_or_hint(frame)
+                found = shape.reads
+            unused = [stream for stream in reads if stream not in found]
             if unused:
                 raise Refused(
                     f"its function returns a frame that does not read stream {unused[0]!r}",
                     "build the result from the frames it is given, or leave that parameter out",
                 )
-            others = sorted(shape.reads - set(reads))
+            others = sorted(found - set(reads))
             if others:
                 raise Refused(
                     f"its function reads stream {others[0]!r}, which is none of its parameters",
@@ -287,9 +340,11 @@ class Checker:
                 "its function gives another plan when it is called again",
                 "let it depend on nothing but its parameters; make frames of static rows outside",
             ) from None
+        body = FunctionBody(function, repeatable)
+        if mode == "complete":
+            return CheckedQuery(name, reads, frame.schema, "complete", body, OverRetained())
         kind: Kind = "function" if windowing is None else "window"
         form = OverRows() if windowing is None else OverWindows(windowing)
-        body = FunctionBody(function, repeatable)
         return CheckedQuery(name, reads, frame.schema, kind, body, form)
 
     def _over_windows(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from daybreak.model.specs import QuerySpec
 from daybreak.model.sqlnames import tokens_in
 
 
 def fingerprint(text: str) -> str:
     """Changes when the meaning of a query may have."""
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def query_fingerprint(spec: QuerySpec, *views: str) -> str:
+    """Of a query in SQL that reads through the SQL of these views."""
+    return sql_fingerprint(*([spec.mode] if spec.mode else []), spec.sql or "", *views)
 
 
 def sql_fingerprint(*texts: str) -> str:

@@ -10,6 +10,7 @@ form                    computed from                                           
 ``OverWindows``         the rows of the windows that closed                         never
 ``WindowAggregate``     the rows of the windows that closed, grouped                same key
 ``PanedAggregate``      partial aggregates of the panes of those windows            same key
+``OverRetained``        all rows that the streams retain (complete mode)            never
 ======================  ==========================================================  =============
 """
 
@@ -96,7 +97,21 @@ class PanedAggregate(WindowAggregate):
         return f"{self.aggregate.share_key} from panes"
 
 
-Form: TypeAlias = OverRows | OverWindows
+@dataclass(frozen=True)
+class OverRetained:
+    """The whole result, computed from all that the streams retain: complete mode."""
+
+    @property
+    def share_key(self) -> None:
+        """It runs alone."""
+        return None
+
+    @property
+    def job_kind(self) -> JobKind:
+        return "job"
+
+
+Form: TypeAlias = OverRows | OverWindows | OverRetained
 
 
 @dataclass(frozen=True)

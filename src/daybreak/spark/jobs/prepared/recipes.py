@@ -18,6 +18,7 @@ from daybreak.spark.sql.composite import Composite, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     FunctionBody,
+    OverRetained,
     PanedAggregate,
     SqlBody,
     aggregates_of,
@@ -110,6 +111,8 @@ def of_cell(cell: Sequence[CheckedQuery], schemas: Schemas) -> list[Recipe]:
     if isinstance(first.body, FunctionBody):
         return []
     match first.form:
+        case OverRetained():  # its rows are many
+            return []
         case PanedAggregate():
             return [of_fill(cell), of_merge(cell)]
         case Composable():

@@ -1,0 +1,142 @@
+"""Complete mode: any SELECT over what is retained, its result replaced as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.spark.modes.feeds import declare, row, write
+from tests.until import until
+
+from daybreak.model import ConfigError
+from daybreak.model.specs import SinkSpec
+from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.sinks.snapshots import SnapshotSink, read_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from daybreak.spark.run import Run
+
+RANKED = """
+SELECT k, n, v, row_number() OVER (PARTITION BY k ORDER BY v DESC, n) AS place
+FROM rows WHERE v > (SELECT avg(v) FROM rows) ORDER BY k, place LIMIT 7
+"""
+
+
+def expected(rows: int) -> list[dict[str, object]]:
+    """What ``RANKED`` is over the first rows, by hand."""
+    read = [row(n) for n in range(rows)]
+    mean = sum(r["v"] for r in read) / len(read)
+    found: list[dict[str, object]] = []
+    for k in "abc":
+        mine = [r for r in read if r["k"] == k and r["v"] > mean]
+        mine.sort(key=lambda r: (-r["v"], r["n"]))
+        found += [{"k": k, "n": r["n"], "v": r["v"], "place": i + 1} for i, r in enumerate(mine)]
+    return found[:7]
+
+
+def test_a_result_is_that_of_a_batch_and_replaces_the_last_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare(spark, tmp_path)
+    write(tmp_path / "in", 0, map(row, range(40)))
+    app.query("ranked", sql=RANKED, mode="complete", sink={"format": "parquet", "path": "out"})
+    app.query("newest", sql="SELECT max(n) AS n FROM rows", mode="complete")
+
+    @app.query(mode="complete")
+    def counted(rows):  # type: ignore[no-untyped-def]
+        return rows.groupBy("k").count().orderBy("k").limit(2)
+
+    run_dir = tmp_path / "run"
+    with app.run(run_dir=run_dir) as run:
+        run.drain()
+        assert run.rows("newest").to_pylist() == [{"n": 39}]
+        first = read_snapshot(tmp_path / "out")
+        assert first is not None
+        assert first.table().to_pylist() == expected(40)
+        assert first.streams == {"rows": {"first": 0, "end": 1, "rows": 40}}
+        write(tmp_path / "in", 1, map(row, range(40, 100)))
+        until(lambda: newest(run) == 99, "the next result")
+        run.drain()
+        assert run.rows("counted").to_pylist() == [{"k": "a", "count": 34}, {"k": "b", "count": 33}]
+        status = {q.name: q for q in run.snapshot().queries}
+        assert (status["ranked"].kind, status["ranked"].behind) == ("complete", 0)
+    second = read_snapshot(tmp_path / "out")
+    assert second is not None
+    assert second.table().to_pylist() == expected(100)
+    assert second.streams["rows"]["rows"] == 100
+    with app.run(run_dir=run_dir) as run:  # retained rows are there after a restart
+        write(tmp_path / "in", 2, map(row, range(100, 120)))
+        until(lambda: newest(run) == 119, "a result after the restart")
+        run.drain()
+    third = read_snapshot(tmp_path / "out")
+    assert third is not None
+    assert third.table().to_pylist() == expected(120)
+    assert third.streams["rows"] == {"first": 0, "end": 3, "rows": 120}
+
+
+def newest(run: Run) -> object:
+    found = run.rows("newest").to_pylist()
+    return found[0]["n"] if found else None
+
+
+def test_complete_mode_is_refused_where_it_cannot_hold(spark: SparkSession, tmp_path: Path) -> None:
+    app = declare(spark, tmp_path, retain=None)
+    app.query("q", sql="SELECT max(n) FROM rows", mode="complete")
+    with pytest.raises(ConfigError, match="retains no rows") as refused:
+        app.check()
+    assert "retain" in refused.value.remedy
+    app = declare(spark, tmp_path)
+    app.query("q", sql="SELECT rand() AS r, n FROM rows", mode="complete")
+    with pytest.raises(ConfigError, match=r"uses rand\(\)"):
+        app.check()
+    app = declare(spark, tmp_path)
+    app.query("q", sql="SELECT n FROM rows", mode="complete", sink={"format": "csv", "path": "out"})
+    with pytest.raises(ConfigError, match="cannot replace a result as a whole"):
+        app.check()
+
+
+@pytest.mark.parametrize("sql", ["SELECT n FROM rows ORDER BY v", "SELECT max(n) FROM rows"])
+def test_a_refusal_names_complete_mode(spark: SparkSession, tmp_path: Path, sql: str) -> None:
+    app = declare(spark, tmp_path)
+    app.query("q", sql=sql)
+    with pytest.raises(ConfigError) as refused:
+        app.check()
+    assert 'mode = "complete"' in refused.value.remedy
+
+
+def committed(sink: SnapshotSink, number: int, rows: int) -> CommittedFile:
+    [staged] = sink.stage(f"job-{number}", pa.table({"n": list(range(rows))}))
+    return CommittedFile(number, f"job-{number}", "q", staged.path, rows, staged.content)
+
+
+def test_snapshots_are_replaced_in_order_and_an_older_one_never_comes_back(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = SnapshotSink("q", out, pq.write_table)
+    files = [committed(sink, number, rows) for number, rows in ((1, 3), (2, 0), (3, 5), (4, 2))]
+    assert sink.deliver(files[0])
+    assert sink.deliver(files[1])
+    empty = read_snapshot(out)
+    assert empty is not None
+    assert empty.table().num_rows == 0, "a result without rows replaces one with rows"
+    assert sink.deliver(files[3])
+    assert sink.deliver(files[2]), "its content is needed no more"
+    current = read_snapshot(out)
+    assert current is not None
+    assert (current.number, current.table().num_rows) == (4, 2)
+    assert sink.has(files[2])
+    assert not sink.staged()
+    assert len(list(out.glob("snapshot-*"))) == 2, "the newest and the one before it"
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "rows.parquet").write_bytes(b"")
+    spec = SinkSpec(format="parquet", path="out")
+    with pytest.raises(ConfigError, match=r"rows\.parquet, which is no result of complete mode"):
+        make_sink("q", spec, tmp_path, tmp_path / "staging", whole=True)
