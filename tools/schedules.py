@@ -35,7 +35,7 @@ Six queries of three classes read one stream on two workers
 ([the file](../../examples/policies.toml)). Starting a call costs 8 ms, whatever the number of
 tuples, because a job on Spark is expensive to start. Ticks at the top are arrivals; a burst comes
 every second. Each bar is one call of a query by a worker, and the number in it is how many tuples
-it took. Tall stacks of narrow bars mean many small calls; wide bars mean that tuples were gathered.
+it took. Many narrow bars are many small calls; wide bars are tuples that were gathered first.
 """
 
 
