@@ -16,7 +16,7 @@ PIPELINE = """\
 #            daybreak run pipeline.toml --duration-s 30
 #            daybreak simulate pipeline.toml --compare round-robin,fcfs
 [app]
-policy = "stride"            # daybreak policies lists the others
+policy = "planned"           # daybreak policies lists the others
 
 [classes]                    # relative importance, and what a late answer is still worth
 alarm = { priority = 60, qos = [[0, 1.0], [1.0, 1.0], [2.0, 0.0]] }

@@ -11,7 +11,7 @@ from daybreak.model.storage import LogUrl, check_log, check_store
 from daybreak.model.tables import Document, Table
 from daybreak.model.timezone import check_timezone
 
-DEFAULT_POLICY = "stride"
+DEFAULT_POLICY = "planned"
 T = TypeVar("T")
 
 

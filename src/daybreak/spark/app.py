@@ -80,7 +80,7 @@ class App:
     >>> app = App.local()                                           # doctest: +SKIP
     >>> app.stream("readings", format="json", path="in", schema="station INT, t INT")
     >>> app.query("fire", sql="SELECT station FROM readings WHERE t > 60", cls="critical")
-    >>> with app.run(policy="stride") as run:
+    >>> with app.run(policy="planned") as run:
     ...     run.change_class_priority("critical", 80)
     """
 
