@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,11 @@ RUN_HERE = (
     "filters simulate", "freshen plan", "freshen simulate", "link simulate", "reproduce",
 )  # fmt: skip
 #: These take long; ``make soak`` types them.
-LONG = ("reproduce aurora/table3.1 'links/*'", "reproduce planned/loads")
+LONG = (
+    "reproduce aurora/table3.1 'links/*'",
+    "reproduce planned/loads",
+    "freshen simulate pages.parquet --bandwidth 250000 --rules plan,uniform,nutch",
+)
 #: Commands that are run by another test, on Spark or with another process.
 RUN_ELSEWHERE = {
     "doctor": "tests/doctor/test_doctor.py",
@@ -119,12 +124,14 @@ def test_every_command_is_run_by_some_test() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands are typed: the repository's examples, and a small mirror."""
+    """Where commands are typed: with the examples, what ``init`` makes, and a small mirror."""
     here = tmp_path_factory.mktemp("docs")
     (here / "examples").symlink_to(ROOT / "examples")
     pages = pa.table({"change_rate": [1.0, 2.0, 3.0], "access": [3.0, 2.0, 1.0]})
     pa_parquet.write_table(pages, here / "pages.parquet")
     pa_csv.write_csv(pages, here / "pages.csv")
+    CliRunner().invoke(app, ["init", str(here / "made")], catch_exceptions=False)
+    shutil.copytree(here / "made", here, dirs_exist_ok=True)
     return here
 
 
