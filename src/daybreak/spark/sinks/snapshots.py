@@ -35,7 +35,7 @@ RETAINED = b"daybreak.retained"
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class WholeResult:
     """The newest result of a query in complete mode."""
 
     folder: Path
@@ -51,14 +51,14 @@ class Snapshot:
         return pq.read_table(sorted(self.folder.glob("*.parquet"))[0], partitioning=None)
 
 
-def read_snapshot(path: Path | str) -> Snapshot | None:
+def read_snapshot(path: Path | str) -> WholeResult | None:
     """The newest result below the path of a sink; None before the first."""
     root = Path(path)
     try:
         found: dict[str, Any] = json.loads((root / CURRENT).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return Snapshot(root / found["folder"], found["rows"], found["streams"], found["number"])
+    return WholeResult(root / found["folder"], found["rows"], found["streams"], found["number"])
 
 
 class SnapshotSink(Staging):
