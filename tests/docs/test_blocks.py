@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ LONG = (
     "reproduce aurora/table3.1 'links/*'",
     "reproduce planned/loads",
     "freshen simulate pages.parquet --bandwidth 250000 --rules plan,uniform,nutch",
+    "filters simulate examples/filters.toml --rate 8 --compare fixed,condon",  # and others, shorter
 )
 #: Commands that are run by another test, on Spark or with another process.
 RUN_ELSEWHERE = {
@@ -87,9 +89,14 @@ def test_every_command_exists_with_its_options() -> None:
             assert command.program in SHELL, command
 
 
+@cache
+def the_command() -> Any:
+    return typer.main.get_command(app)
+
+
 def parse(command: Command) -> None:
     """As the command line does, without carrying it out."""
-    found: Any = typer.main.get_command(app)
+    found = the_command()
     words, name = list(command.words[1:]), "daybreak"
     while hasattr(found, "commands"):
         name = words.pop(0)
