@@ -57,7 +57,7 @@ reproduce: $(VENV)/.ready  ## every experiment of the source texts; rewrites doc
 
 soak: java kafka $(VENV)/.ready  ## 100 kills, 20 lost drivers, 20 kills with Kafka, 20 with tables, a full disk, ten steady minutes
 	$(BIN)/python benchmarks/soak.py
-	$(BIN)/python -m pytest -m soak tests/spark
+	$(BIN)/python -m pytest -m soak tests
 
 cluster-test: java $(VENV)/.ready  ## a master and two workers here, one of them killed
 	$(BIN)/python benchmarks/cluster_test.py
