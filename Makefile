@@ -59,8 +59,9 @@ soak: java kafka $(VENV)/.ready  ## 100 kills, 20 lost drivers, 20 kills with Ka
 	$(BIN)/python benchmarks/soak.py
 	$(BIN)/python -m pytest -m soak tests
 
-cluster-test: java $(VENV)/.ready  ## a master and two workers here, one of them killed
+cluster-test: java $(VENV)/.ready  ## a master and two workers here, workers and a driver killed; 1, 2 and 5 million rows past the driver
 	$(BIN)/python benchmarks/cluster_test.py
+	$(BIN)/python benchmarks/large_cluster.py
 
 lock: $(VENV)/.ready  ## resolve requirements.lock again from pyproject.toml
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/pip install --quiet uv

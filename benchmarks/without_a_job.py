@@ -37,7 +37,8 @@ from pyspark.sql.types import StructType
 from daybreak.spark.jobs.panes import paned, with_windows
 from daybreak.spark.jobs.prepared import plans as prepared_plans
 from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
 from daybreak.spark.sql.check import CheckedQuery, Checker

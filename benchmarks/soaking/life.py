@@ -39,6 +39,13 @@ TABLE_STAGES = {
     "write part": ("daybreak.spark.sinks.delta_sink", "DeltaSink", "_write_part"),
     "gather": ("daybreak.spark.sinks.delta_sink", "DeltaSink", "deliver"),
 }
+#: Stages of an application whose executors write segments and results; see large_kills.py.
+LARGE_STAGES = {
+    "write files": ("daybreak.spark.ingest.stream_source", "", "write_files"),
+    "list files": ("daybreak.spark.log.segments", "SegmentStore", "_listed_files"),
+    "stage by tasks": ("daybreak.spark.jobs.executor_jobs", "ExecutorJobs", "write"),
+    "deliver view": ("daybreak.spark.sinks.views", "ViewSink", "deliver"),
+}
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
 #: Stages that come seldom in a life, and how often they are sure to.
@@ -67,7 +74,7 @@ def fatal(call: Callable[..., Any], count: int, moment: str) -> Callable[..., An
 
 def holder_of(stage: str) -> tuple[Any, str]:
     """What has the function of a stage, a class or a module, and the function's name."""
-    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES)[stage]
+    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES | LARGE_STAGES)[stage]
     found: Any = import_module(module)
     return (getattr(found, cls) if cls else found), name
 

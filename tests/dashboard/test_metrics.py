@@ -96,7 +96,7 @@ def test_the_number_of_series_is_known() -> None:
     def series(queries: int) -> int:
         return sum(len(f.samples) for f in families(snapshot(queries)).values())
 
-    assert series(250) - series(50) == 200 * 15
+    assert series(250) - series(50) == 200 * 16
     assert len(exposition(snapshot(250))) < 600_000
 
 

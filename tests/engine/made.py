@@ -27,6 +27,7 @@ class Segment:
     seq: int
     rows: int
     after_us: int | None = None
+    borders: tuple[int, ...] = ()
 
 
 class Windows(WholeInbox):

@@ -17,6 +17,7 @@ class Segment:
     seq: int
     rows: int
     after_us: int | None = None
+    borders: tuple[int, ...] = ()
 
 
 def rows_of(taken: list[Waiting]) -> list[tuple[str, int, int]]:
@@ -45,6 +46,38 @@ def test_what_is_taken_is_each_row_once_and_in_order(
         assert inbox.tuples == len(every) - len(found)
     assert found + rows_of(inbox.take(None)) == every
     assert (inbox.tuples, inbox.arrival_sum_ns, inbox.head_ns) == (0, 0, 0)
+
+
+@given(
+    files=st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=5),
+    limits=st.lists(st.tuples(st.integers(1, 7), st.booleans(), st.booleans()), max_size=40),
+)
+def test_trains_over_files_are_cut_at_their_borders(
+    files: list[list[int]], limits: list[tuple[int, bool, bool]]
+) -> None:
+    """Unless cuts are asked for; then what is left of a file is the next train's."""
+    inbox = Inbox()
+    for seq, borders in enumerate(files):
+        inbox.arrive(Segment(seq, "r", seq, sum(borders) or 3, borders=tuple(borders)))
+    every = [("r", seq, i) for seq, rows in enumerate(files) for i in range(sum(rows) or 3)]
+    ends = {(seq, sum(rows[: n + 1])) for seq, rows in enumerate(files) for n in range(len(rows))}
+    found: list[tuple[str, int, int]] = []
+    for limit, cuts, fails in limits:
+        taken = inbox.take(limit, cuts=cuts)
+        assert len({item.whole for item in taken}) <= 1, "from files, or from memory"
+        size = sum(item.tuples for item in taken)
+        if cuts or (taken and not taken[0].whole):
+            assert size <= limit
+        elif taken:
+            assert all((item.seq, item.row + item.tuples) in ends for item in taken)
+            assert size <= limit or len(taken) == 1
+        if fails and not cuts:
+            inbox.put_back(taken)
+        else:
+            found += rows_of(taken)
+    while rest := inbox.take(None):
+        found += rows_of(rest)
+    assert found == every
 
 
 def test_streams_are_merged_by_arrival_and_each_keeps_its_order() -> None:

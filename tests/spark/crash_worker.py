@@ -12,29 +12,35 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from daybreak.engine.inbox import Inbox
+from daybreak.engine.inbox import Inbox, Waiting
 from daybreak.model.specs import SinkSpec
+from daybreak.spark.log import rows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import write_durably
-from daybreak.spark.log.rows import Cursor, CursorMove
+from daybreak.spark.log.large_segments import read_footers
+from daybreak.spark.log.rows import Cursor, CursorMove, Part, StagedFile
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.delivery import recover, sync_delivered
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Sink
+from daybreak.spark.sinks.task_writers import WritesInTasks
 
 #: Keep rows whose value is divisible by this.
 DIVISORS = {"all": 1, "threes": 3, "fives": 5}
 #: Rounds that die at one of these, and those that die at a random moment ("time").
-DEATHS = ("append", "stage", "commit", "deliver", "mark", "rename", "time", "time")
+DEATHS = (
+    "append", "write", "stage", "staged", "commit", "deliver", "mark", "rename", "time", "time",
+)  # fmt: skip
 
 
 def keep(query: str, table: pa.Table) -> pa.Table:
@@ -82,20 +88,48 @@ class Engine:
         first = sum(1 + b % 7 for b in range(batch))
         values = pa.table({"value": pa.array(range(first, first + size), pa.int64())})
         self.step("append")
-        self.store.append("numbers", "cp", batch, {"end": first + size}, values, time.time_ns())
+        end, now_ns = {"end": first + size}, time.time_ns()
+        if batch % 2:
+            self.store.append("numbers", "cp", batch, end, values, now_ns)
+        else:  # as executors write it
+            self.store.append_files("numbers", "cp", batch, end, self.writer(values), now_ns)
         write_durably(offset, lambda out: out.write(str(batch + 1).encode()))
+
+    def writer(self, values: pa.Table) -> Callable[[Path, str | None], tuple[Part, ...]]:
+        def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
+            folder.mkdir()
+            half = values.num_rows // 2
+            for number, part in enumerate((values.slice(0, half), values.slice(half))):
+                pq.write_table(part, folder / f"part-{number}.parquet")
+                self.step("write")
+            return read_footers(folder, time_column).parts
+
+        return write
+
+    def stage(self, query: str, job: str, taken: Sequence[Waiting]) -> Sequence[StagedFile]:
+        sink = self.sinks[query]
+        if not taken[0].whole:
+            return sink.stage(job, keep(query, self.store.read(taken)))
+        assert isinstance(sink, WritesInTasks)
+        write, staged = sink.task_writer(job, 0), []
+        for file in self.store.files(taken):
+            table = pq.read_table(file.path, partitioning=None).slice(file.first, file.rows)
+            for path, count in write(keep(query, table)):
+                staged.append(StagedFile(query, Path(path), count))
+                self.step("staged")
+        return staged
 
     def work(self, query: str) -> None:
         old = self.log.cursors()[query, "numbers"]
         limit = self.rng.choice([None, 1, 4, 20])
-        taken = Inbox.of(self.store.waiting("numbers", old)).take(limit)
+        cuts = self.rng.random() < 0.3
+        taken = Inbox.of(self.store.waiting("numbers", old)).take(limit, cuts=cuts)
         if not taken:
             return
         [(_, new)] = self.store.passed(taken).values()
-        train = self.store.read(taken)
         job = self.log.new_job()
         self.step("stage")
-        staged = self.sinks[query].stage(job, keep(query, train))
+        staged = self.stage(query, job, taken)
         self.step("commit")
         move = CursorMove(query, "numbers", old, new)
         files = self.log.commit(job, [move], staged)
@@ -108,6 +142,10 @@ class Engine:
             low = self.log.low_water("numbers")
             assert low is not None
             self.store.remove_below("numbers", low)
+
+
+#: Every file is a train of its own.
+rows.TRAIN_BYTES = 1
 
 
 def die() -> None:

@@ -25,7 +25,8 @@ from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.spark.driver import Driver, Hooks, new_command
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source

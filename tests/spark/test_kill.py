@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.soaking.application import delivered, pipeline, start
 from benchmarks.soaking.kills import await_delivery, kills
-from benchmarks.soaking.life import KAFKA_STAGES, STAGES, TABLE_STAGES, holder_of
+from benchmarks.soaking.life import KAFKA_STAGES, LARGE_STAGES, STAGES, TABLE_STAGES, holder_of
 
 from daybreak.runtime.report import RunReport
 
@@ -38,7 +38,7 @@ def test_told_to_stop_it_ends_in_a_report(tmp_path: Path, told: signal.Signals) 
     assert json.loads((tmp_path / "runs/pipeline/lock").read_text()) == {}, "nobody holds it"
 
 
-@pytest.mark.parametrize("stage", [*STAGES, *KAFKA_STAGES, *TABLE_STAGES])
+@pytest.mark.parametrize("stage", [*STAGES, *KAFKA_STAGES, *TABLE_STAGES, *LARGE_STAGES])
 def test_every_stage_is_one_that_the_process_comes_to(stage: str) -> None:
     """A kill at a function that was renamed would never come."""
     holder, name = holder_of(stage)

@@ -2,7 +2,7 @@
 
 Names follow its conventions: base units, ``_total`` for what only grows, ``_ratio`` for shares.
 Labels are the class, the query or the stream and little else, so the number of series is known:
-about a dozen a class, fifteen a query (two more if governed), six a stream.
+about a dozen a class, sixteen a query (two more if governed), seven a stream.
 Partitions of Kafka topics have three each.
 """
 
@@ -131,6 +131,7 @@ def _queries(rows: tuple[QueryRow, ...]) -> Iterator[Metric]:
         rows=("Rows it has given.", lambda q: q.rows),
         jobs=("Jobs it took part in.", lambda q: q.jobs),
         lost_rows=("Rows that were given up.", lambda q: q.lost),
+        rows_through_driver=("Rows it has given by way of the driver.", _passed),
     )
 
 
@@ -141,6 +142,7 @@ def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
         of,
         tuples=("Tuples that have arrived.", lambda s: s.arrived),
         dead_letters=("Malformed records that were kept aside.", lambda s: s.dead_letters),
+        rows_through_driver=("Rows that the driver has held.", _passed),
     )
     yield from _gauges(
         "stream",
@@ -150,6 +152,10 @@ def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
         blocked=("Whether its source waits for room.", lambda s: s.blocked),
         failing=("Whether its source has failed lately.", lambda s: s.error is not None),
     )
+
+
+def _passed(row: QueryRow | StreamRow) -> int:
+    return row.rows_through_driver
 
 
 def _offsets(rows: tuple[OffsetRow, ...]) -> Iterator[Metric]:

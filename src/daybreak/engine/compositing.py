@@ -225,10 +225,13 @@ class Compositor:
 
     # What jobs cost
 
-    def learn(self, boxes: list[int], cell: list[int], tuples: int, cost_ns: int) -> list[int]:
+    def learn(
+        self, boxes: list[int], cell: list[int], tuples: int, cost_ns: int, *, chosen: bool = True
+    ) -> list[int]:
         """A job on so many tuples has ended; returns what each of its queries cost.
 
-        ``boxes``: the one that was asked first. ``cell``: what was compiled for it.
+        ``boxes``: the one that was asked first. ``cell``: what was compiled for it. ``chosen``:
+        whether the length of its train was chosen here.
         """
         asked = boxes[0]
         if asked not in self._boxes:  # it has gone meanwhile
@@ -241,7 +244,8 @@ class Compositor:
         model = self._models[key]
         model.learn(len(boxes), tuples, cost_ns)
         self._pool()
-        self.trains.learn(key, model, len(boxes), tuples, cost_ns)
+        if chosen:
+            self.trains.learn(key, model, len(boxes), tuples, cost_ns)
         return model.shares(len(boxes), tuples, cost_ns)
 
     def _new_model(self, key: CellKey, box: int) -> CostModel:

@@ -24,6 +24,10 @@ class Arrival(Protocol):
     @property
     def rows(self) -> int: ...
     @property
+    def borders(self) -> Sequence[int]:
+        """Where trains over it are cut: rows from one border to the next; empty: anywhere."""
+
+    @property
     def after_us(self) -> int | None:
         """The stream's watermark afterwards, where it has one."""
 
@@ -42,6 +46,9 @@ class Waiting(NamedTuple):
     row: int = 0
     after_us: int = 0
     closes_us: int = 0
+    #: Of a segment that executors read by themselves: a train takes it whole, and nothing else but
+    #: others of the kind.
+    whole: bool = False
 
     @property
     def begin(self) -> tuple[str, int, int, int]:
@@ -100,7 +107,8 @@ class Inbox:
 
     def arrive(self, segment: Arrival) -> int:
         """A segment has come; returns how many tuples are pending because of it."""
-        self.put(Waiting(segment.arrival_ns, segment.stream, segment.rows, segment.seq))
+        for item in by_borders(segment):
+            self.put(item)
         return segment.rows
 
     def tick(self, tick: Tick) -> int:
@@ -112,14 +120,21 @@ class Inbox:
         self.waiting.append(item)
         self._count(item, 1)
 
-    def take(self, limit: int | None) -> list[Waiting]:
-        """The oldest tuples, at most ``limit`` of them."""
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
+        """The oldest tuples, at most ``limit`` of them; of whole items one at least.
+
+        ``cuts``: whole items are divided, too.
+        """
         left = self.tuples if limit is None else min(limit, self.tuples)
         taken: list[Waiting] = []
-        while left:
-            item = self.waiting.popleft()
+        while left > 0 and self.waiting:
+            item = self.waiting[0]
+            is_whole = item.whole and not cuts
+            if taken and (item.whole != taken[0].whole or (is_whole and item.tuples > left)):
+                break
+            self.waiting.popleft()
             self._count(item, -1)
-            if item.tuples > left:
+            if item.tuples > left and not is_whole:
                 rest = item._replace(tuples=item.tuples - left, row=item.row + left)
                 self.waiting.appendleft(rest)
                 self._count(rest, 1)
@@ -146,8 +161,9 @@ class Inbox:
 class WholeInbox(Inbox):
     """What became pending together is taken together: windows that one segment closed."""
 
-    def take(self, limit: int | None) -> list[Waiting]:
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
         """As few items as hold ``limit`` tuples, so it may be more than that."""
+        del cuts
         taken: list[Waiting] = []
         while self.waiting and (limit is None or limit > 0):
             item = self.waiting.popleft()
@@ -160,9 +176,31 @@ class WholeInbox(Inbox):
 class EntireInbox(Inbox):
     """What waits is taken together: a job computes the whole result anyway."""
 
-    def take(self, limit: int | None) -> list[Waiting]:
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
         """Everything, unless nothing is asked for."""
-        return super().take(None) if limit is None or limit > 0 else []
+        del cuts
+        if limit is not None and limit <= 0:
+            return []
+        taken = list(self.waiting)
+        self.waiting.clear()
+        for item in taken:
+            self._count(item, -1)
+        return taken
+
+
+def by_borders(segment: Arrival, row: int = 0) -> list[Waiting]:
+    """The tuples of a segment from ``row`` on, as trains may take them."""
+    if not segment.borders:
+        return [Waiting(segment.arrival_ns, segment.stream, segment.rows - row, segment.seq, row)]
+    found, begin = [], 0
+    for rows in segment.borders:
+        first, begin = max(begin, row), begin + rows
+        if first < begin:
+            item = Waiting(
+                segment.arrival_ns, segment.stream, begin - first, segment.seq, first, whole=True
+            )
+            found.append(item)
+    return found
 
 
 def same_range(one: Sequence[Waiting], other: Sequence[Waiting]) -> bool:

@@ -211,7 +211,8 @@ class Lifecycle:
         nothing to give up; then ``then`` is not called.
         """
         queries = self.core.queries
-        given = {b: items for b, n in counts.items() if (items := queries.inboxes[b].take(n))}
+        taken = {b: queries.inboxes[b].take(n, cuts=True) for b, n in counts.items()}
+        given = {b: items for b, items in taken.items() if items}
         if not given:
             return False
         for box in given:

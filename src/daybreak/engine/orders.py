@@ -95,21 +95,23 @@ class Orders:
         limits = (some, step.limit, core.queries.status[step.box].limit)
         limit = min(n for n in limits if n is not None)
         boxes, cell, tuples = core.compositor.group(step.box, max(1, limit), sized=sized)
-        taken = inboxes[step.box].take(tuples)
-        riders = [b for b in boxes[1:] if self._joins(b, taken, tuples)]
+        # A query that has failed narrows it down to the tuple.
+        cuts = core.queries.status[step.box].limit is not None
+        taken = inboxes[step.box].take(tuples, cuts=cuts)
+        riders = [b for b in boxes[1:] if self._joins(b, taken, tuples, cuts)]
         for b in (step.box, *riders):
             core.queries.show(b)
         for rider in riders:
             core.queries.own(rider, Owner.RIDING)
         return Group((step.box, *riders), tuple(taken), tuple(cell))
 
-    def _joins(self, box: int, taken: Sequence[Waiting], tuples: int) -> bool:
+    def _joins(self, box: int, taken: Sequence[Waiting], tuples: int, cuts: bool) -> bool:
         """Takes the same for a rider; False, and nothing is taken, if it is at another place.
 
         The compositor compares how much waits, which is nearly always the same place.
         """
         inbox = self._core.queries.inboxes[box]
-        mine = inbox.take(tuples)
+        mine = inbox.take(tuples, cuts=cuts)
         if same_range(mine, taken):
             return True
         inbox.put_back(mine)
@@ -223,7 +225,11 @@ class Orders:
         # Where the group failed, what was compiled in the end is the one that was asked, alone.
         cell = group.cell if len(done.boxes) == len(group.boxes) else done.boxes
         if ran.computed:
-            shares = self._core.compositor.learn(list(done.boxes), list(cell), tuples, cost_ns)
+            # How long a train of whole items is, nobody chose.
+            whole = any(item.whole for item in group.taken)
+            shares = self._core.compositor.learn(
+                list(done.boxes), list(cell), tuples, cost_ns, chosen=not whole
+            )
         else:
             shares = [cost_ns, *[0] * (len(done.boxes) - 1)]
         for box, rows, share in zip(done.boxes, ran.rows, shares, strict=True):

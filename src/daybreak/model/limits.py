@@ -20,6 +20,8 @@ class Limits:
     retry_s: float = 0.5
     #: Segments that wait for queries may take so much room; see ``on_full``.
     log_max_bytes: int = 2**33
+    #: A micro-batch that is expected to take more never passes the driver: executors write it.
+    driver_batch_bytes: int = 2**25
     #: The run's record may take so much room; its oldest part goes first.
     record_max_bytes: int = 2**28
     #: A query registered while it runs is refused beyond this share of capacity.

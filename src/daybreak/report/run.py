@@ -107,10 +107,21 @@ def job_lines(report: RunReport) -> list[str]:
         return []
     ways = [f"{count(jobs[way])} {name}" for way, name in _WAYS.items() if way in jobs]
     reasons = Counter(about.get("ordinary_because", {})).most_common(_MOST_REASONS)
+    passed = about.get("rows_through_driver", {})
     return [
         f"jobs: {', '.join(ways)}",
+        *(_passed_line(part, passed[part]) for part in ("streams", "queries") if part in passed),
         *(f"took a Spark job {count(times)} times: {why}" for why, times in reasons),
     ]
+
+
+def _passed_line(part: str, passed: Mapping[str, int]) -> str:
+    """Rows that the driver held; of large streams that is none."""
+    what = "ingested rows" if part == "streams" else "result rows"
+    most = sorted(passed.items(), key=lambda item: -item[1])[:_MOST_REASONS]
+    shown = ", ".join(f"{name} {count(rows)}" for name, rows in most if rows)
+    total = count(sum(passed.values()))
+    return f"{what} through the driver: {total}{f' ({shown})' if shown else ''}"
 
 
 def loss_lines(report: RunReport) -> list[str]:

@@ -171,11 +171,12 @@ def _streams(report: RunReport, record: Path) -> tuple[StreamRow, ...]:
         for row in table.group_by("stream").aggregate([("tuples", "sum")]).to_pylist():
             arrived[row["stream"]] = row["tuples_sum"]
     dead = report.manifest.get("dead_letters", {})
+    passed = report.manifest.get("rows_through_driver", {}).get("streams", {})
     views = {name.removeprefix(_VIEW) for name in report.queries if name.startswith(_VIEW)}
     return tuple(
         StreamRow(
             name, name in views, rows, round(rows / max(report.duration_s, 1e-9), 1), 0, 0,
-            dead.get(name, 0), blocked=False, error=None,
+            dead.get(name, 0), blocked=False, error=None, rows_through_driver=passed.get(name, 0),
         )
         for name, rows in arrived.items()
     )  # fmt: skip

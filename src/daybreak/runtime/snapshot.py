@@ -121,6 +121,8 @@ class QueryRow(NamedTuple):
     #: Rows that were given up, and how many of them for which reason.
     lost: int
     losses: Mapping[str, int] = {}
+    #: Of its result rows, those that the driver has held: not what executors have written.
+    rows_through_driver: int = 0
     #: In complete mode: the rows that its newest result lacks, and for how long the oldest of them
     #: has been there. None in other modes.
     behind: int | None = None
@@ -140,6 +142,8 @@ class StreamRow(NamedTuple):
     dead_letters: int
     blocked: bool
     error: str | None
+    #: Of its rows, those that the driver has held: at ingest, or because a job had to read them.
+    rows_through_driver: int = 0
 
 
 class OffsetRow(NamedTuple):

@@ -6,6 +6,7 @@ is allowed: it is one batch, so nothing about it depends on how rows were cut.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.storage import LogUrl
+from daybreak.spark.jobs.executor_jobs import widened_frame
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened
@@ -53,18 +55,25 @@ class Kept:
         return listed(self.log, self.application, stream)
 
 
-def retained(kept: Kept, stream: str) -> list[pa.Table]:
-    """The segments of a stream that are kept, oldest first."""
+def retained(kept: Kept, stream: str) -> tuple[list[pa.Table], list[list[Path]]]:
+    """The segments of a stream that are kept, oldest first; of large ones, their files."""
     for attempt in range(TRIES):
         try:
-            return [
-                _ipc(content) if content is not None else _parquet(kept.segments / file)
-                for file, content in kept.listed(stream)
-            ]
+            listed = kept.listed(stream)
+            small = [_loaded(kept, *one) for one in listed if not one[0].endswith("/")]
+            return small, [_files(kept, *one) for one in listed if one[0].endswith("/")]
         except FileNotFoundError:
             if attempt == TRIES - 1:
                 raise
-    return []
+    return [], []
+
+
+def _loaded(kept: Kept, file: str, content: bytes | None) -> pa.Table:
+    return _ipc(content) if content is not None else _parquet(kept.segments / file)
+
+
+def _files(kept: Kept, folder: str, content: bytes | None) -> list[Path]:
+    return [kept.segments / folder / part[0] for part in json.loads(bytes(content or b"[]"))]
 
 
 def ad_hoc(
@@ -74,9 +83,14 @@ def ad_hoc(
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     for stream, schema in schemas.items():
         # Spark would stop reading at the first empty batch.
-        kept = [table for table in retained(place, stream) if table.num_rows]
-        data: Any = _joined(stream, kept, schema) if kept else []
-        session.createDataFrame(data, schema).createOrReplaceTempView(quoted(stream))
+        small, large = retained(place, stream)
+        kept = [table.drop_columns([ARRIVAL]) for table in small if table.num_rows]
+        columns = to_arrow_schema(schema, timezone="UTC")
+        data: Any = _joined(stream, kept, columns) if kept else []
+        frame = session.createDataFrame(data, schema)
+        for files in large:
+            frame = frame.union(_frame(session, stream, files, schema))
+        frame.createOrReplaceTempView(quoted(stream))
     try:
         session._jsparkSession.sessionState().sqlParser().parseQuery(sql)
         return session.sql(sql).toArrow()
@@ -90,11 +104,19 @@ def ad_hoc(
         raise ConfigError("query", f"Spark refuses it: {said}", "correct the SQL") from None
 
 
-def _joined(stream: str, kept: Sequence[pa.Table], schema: StructType) -> pa.Table:
-    """Rows of older schemas as the present one; ``ConfigError`` where they cannot be."""
+def _frame(
+    session: SparkSession, stream: str, files: Sequence[Path], schema: StructType
+) -> DataFrame:
+    """The rows of a large segment; the result alone passes the driver."""
     columns = to_arrow_schema(schema, timezone="UTC")
+    _joined(stream, [pq.read_schema(files[0]).empty_table()], columns)
+    return widened_frame(session.read.parquet(*map(str, files)), schema)
+
+
+def _joined(stream: str, kept: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:
+    """Rows of older schemas as the present one; ``ConfigError`` where they cannot be."""
     try:
-        return pa.concat_tables(widened(t.drop_columns([ARRIVAL]), columns) for t in kept)
+        return pa.concat_tables(widened(t, columns) for t in kept)
     except SchemaChanged as changed:
         raise ConfigError(
             f"stream {stream!r}",

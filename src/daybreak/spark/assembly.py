@@ -226,7 +226,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         changes = ChangeLog(figures.start_ns, emit)
         manifest = Manifest(
             catalog, engine, log, dead_letters, late, changes, options.shedding, plans,
-            figures.monitor, figures.start_ns,
+            figures.monitor, figures.start_ns, store.driver_rows,
         )  # fmt: skip
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
         backpressure = Backpressure()
@@ -255,7 +255,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
 
         make_source = SourceFactory(
             application.spark, application.folder, application.streams, storage.rundir, store,
-            dead_letters, backpressure, arrivals.on_segment,
+            dead_letters, backpressure, arrivals.on_segment, limits.driver_batch_bytes,
         )  # fmt: skip
         sources = Sources(make_source, limits, emit, storage.trouble)
         inflow = Inflow(

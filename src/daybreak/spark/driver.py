@@ -49,7 +49,8 @@ from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
 

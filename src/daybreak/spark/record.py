@@ -21,6 +21,7 @@ from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.version import __version__
 
 
@@ -53,6 +54,7 @@ class Manifest:
     plans: Plans
     monitor: Monitor
     start_ns: int
+    driver_rows: DriverRows
 
     def as_json(self) -> dict[str, object]:
         application, queries = self.catalog.application, self.engine.queries
@@ -79,6 +81,10 @@ class Manifest:
             "express": self.engine.state.express,
             "jobs": self.monitor.ways,
             "ordinary_because": self.plans.why(),
+            "rows_through_driver": {
+                "streams": self.driver_rows.streams,
+                "queries": self.driver_rows.queries,
+            },
             "rider_bound_s": self.engine.compositor.bound_ns / 1e9,
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),

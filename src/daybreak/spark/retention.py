@@ -22,7 +22,7 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.driver import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.windows import low_water, past
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove

@@ -53,7 +53,8 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.jobs.facts import facts_of
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, Declaration
 from daybreak.spark.log.rundir import RunDirectory

@@ -125,6 +125,11 @@ function node(box) {
       text(about, s ? (s.error ? "source failed" : s.blocked ? "blocked: log is full" : `${count(s.arrived_per_s)}/s · ${count(s.arrived)} rows`) : "");
       g.classList.toggle("bad", Boolean(s?.error || s?.blocked));
     });
+    g.addEventListener("pointermove", (event) => {
+      const s = run.head.streams.find((s) => s.name === box.name);
+      if (s) tip(event, s.name, [["arrived", count(s.arrived)], ["through the driver", count(s.rows_through_driver)], ["kept segments", count(s.segments)]]);
+    });
+    g.addEventListener("pointerleave", untip);
     return g;
   }
   const members = box.group.queries;

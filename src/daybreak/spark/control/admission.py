@@ -21,7 +21,8 @@ from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.runner import JobRunner, Runnable
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import SegmentStore
 
 #: Rows of a trial, at most.
@@ -60,8 +61,7 @@ class Admission:
             kept = self.store.segments(stream)
             if not kept or kept[-1].seq < self.store.begin(stream).seq:
                 return 0.0
-            newest = self.store.table(kept[-1])
-            tables[stream] = newest.slice(max(0, newest.num_rows - TRIAL_ROWS))
+            tables[stream] = self.store.sample(kept[-1], TRIAL_ROWS)
         took_ns = self._timed_ns(runnable, tables)
         costs = self.engine.compositor.costs(facts.share_key, facts.kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)

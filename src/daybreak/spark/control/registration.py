@@ -24,7 +24,7 @@ from daybreak.spark.jobs.inboxes import inbox_of
 from daybreak.spark.jobs.prepared.cells import warm_cells
 from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.jobs.prepared.warmup import WarmUp
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory

@@ -20,7 +20,7 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
 from daybreak.spark.driver import Driver
 from daybreak.spark.ingest.inflow import Inflow
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.maintenance import Maintenance, PeriodicTasks
@@ -94,6 +94,7 @@ class StatusReader:
 
     def _queries(self) -> tuple[QueryRow, ...]:
         history, losses = self.figures.history, self.log.losses()
+        passed = self.inflow.store.driver_rows.queries
         rate = history.arrived_per_s().tolist()
         stale = history.staleness().tolist()
         # The catalog may be a moment ahead of the engine.
@@ -106,6 +107,7 @@ class StatusReader:
                 arrived_per_s=round(rate[q], 1) if q < len(rate) else 0.0,
                 staleness=round(stale[q], 4) if q < len(stale) else 0.0,
                 losses=losses.get(runnable.name, {}),
+                passed=passed.get(runnable.name, 0),
             )
             for q, (runnable, status) in enumerate(known)
             if status.state != "dropped"
@@ -120,6 +122,7 @@ class StatusReader:
         arrived_per_s: float,
         staleness: float,
         losses: Mapping[str, int],
+        passed: int,
     ) -> QueryRow:
         state, sink, checked = self.figures.state, runnable.sink, runnable.checked
         cls = state.query_class[q]
@@ -149,6 +152,7 @@ class StatusReader:
             error=status.error,
             lost=sum(losses.values()),
             losses=losses,
+            rows_through_driver=passed,
             behind=behind,
             behind_s=behind_s,
         )

@@ -25,10 +25,10 @@ class WholeBacklog(Inbox):
     #: How many of the tuples last taken the micro-batch is to read at most; None: all of them.
     allowed: int | None = None
 
-    def take(self, limit: int | None) -> list[Waiting]:
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
         """All of it; the limit goes along with the grant."""
         self.allowed = limit if limit is not None and limit < self.tuples else None
-        return super().take(None)
+        return super().take(None, cuts=cuts)
 
 
 class UnitRows:

@@ -6,14 +6,17 @@ does not fit it. Those texts go to ``RUN/dead/STREAM/BATCH.parquet``, each batch
 
 from __future__ import annotations
 
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from daybreak.spark.log.durable import file_name, make_folder, rows_kept, write_durably
+from daybreak.spark.log.durable import file_name, make_folder, rows_kept, sync_files, write_durably
 
 #: Column with the text of a record that does not fit the schema; null for all others.
 MALFORMED = "_daybreak_malformed"
@@ -58,6 +61,7 @@ class DeadLetters:
         path = self._folder / file_name(stream) / f"{batch_id:012d}.parquet"
         if not texts or path.exists():
             return
+        self._forget(path.parent, batch_id)
         table = pa.table(
             {
                 "record": pa.array(texts, pa.string()),
@@ -69,6 +73,29 @@ class DeadLetters:
         with self._guard:
             if stream in self._counts:
                 self._counts[stream] += len(texts)
+
+    def keep_files(
+        self, stream: str, batch_id: int, texts: int, write: Callable[[Path], None]
+    ) -> None:
+        """The same of so many records that executors ``write`` into a folder."""
+        folder = make_folder(self._folder / file_name(stream))
+        for left in folder.glob(".attempt-*"):  # by a crash
+            shutil.rmtree(left, ignore_errors=True)
+        attempt = folder / f".attempt-{uuid4().hex}"
+        write(attempt)
+        self._forget(folder, batch_id)
+        for number, path in enumerate(sorted(attempt.glob("*.parquet"))):
+            path.rename(folder / f"{batch_id:012d}-{number:05d}.parquet")
+        shutil.rmtree(attempt)
+        sync_files(folder.glob(f"{batch_id:012d}-*.parquet"))
+        with self._guard:
+            if stream in self._counts:
+                self._counts[stream] += texts
+
+    def _forget(self, folder: Path, batch_id: int) -> None:
+        """What a crash left of this batch before it was listed: it comes again, in either way."""
+        for path in folder.glob(f"{batch_id:012d}*.parquet"):
+            path.unlink()
 
     def count(self, stream: str) -> int:
         """How many of a stream's records are kept aside, earlier runs included."""

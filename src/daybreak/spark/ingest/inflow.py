@@ -39,6 +39,7 @@ class SourceFactory:
     dead_letters: DeadLetters
     backpressure: Backpressure
     on_segment: OnSegment
+    driver_batch_bytes: int
 
     def __call__(self, stream: str) -> Source:
         spec = self.streams[stream]
@@ -46,7 +47,7 @@ class SourceFactory:
             return GeneratorSource(spec, self.store, self.on_segment, self.backpressure)
         return StreamSource(
             self.spark, spec, self.folder, self.rundir, self.store, self.on_segment,
-            self.dead_letters, self.backpressure,
+            self.dead_letters, self.backpressure, self.driver_batch_bytes,
         )  # fmt: skip
 
 
@@ -83,6 +84,7 @@ class Inflow:
     def status(self, arrived_rows: Mapping[str, int]) -> tuple[StreamRow, ...]:
         """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
         errors = {**self.sources.errors(), **self.kafka.troubles}
+        passed = self.store.driver_rows.streams
         rows = []
         for name, spec in self.streams.items():
             kept = self.store.segments(name)
@@ -97,6 +99,7 @@ class Inflow:
                     dead_letters=self.dead_letters.count(name),
                     blocked=self.backpressure.full,
                     error=errors.get(name),
+                    rows_through_driver=passed.get(name, 0),
                 )
             )
         return tuple(rows)

@@ -7,7 +7,7 @@ letters. Without a schema its columns are Kafka's: key, value, topic, partition,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -110,6 +110,17 @@ class Position:
     @property
     def servers(self) -> str:
         return shown_servers(self.options)
+
+    def records_to(self, offsets: Sequence[str]) -> int:
+        """How many records lie between here and the end of a micro-batch."""
+        ends = positions(offsets[0]) if offsets else {}
+        return sum(
+            max(0, end - self.read.get(topic, {}).get(partition, 0))
+            for topic, partitions in ends.items()
+            for partition, end in partitions.items()
+            # From where on the first batch reads a partition, nobody has recorded.
+            if partition in self.read.get(topic, {})
+        )
 
     def read_to(self, offsets: str) -> None:
         """Notes a micro-batch; ``offsets`` as Spark wrote them ahead of it."""

@@ -8,8 +8,9 @@ a crash changes nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -59,14 +60,43 @@ class LateRows:
         low, before = segment.low_us, segment.before_us
         if low is None or before is None or not windowing.late(np.array([low]), before)[0]:
             return
-        table = self._store.table(segment)
-        at = instants(table[windowing.times[segment.stream]])
-        rows = table.filter(pa.array(windowing.late(at, before) & (at > NEVER)))
         path = self.folder / file_name(name) / f"{file_name(segment.stream)}-{segment.seq}.parquet"
         with self._guard:
             if path.exists():
                 return
             self._store.sync()  # what is kept of a segment must not outlive it
             make_folder(path.parent)
-            write_durably(path, lambda out: pq.write_table(rows, out))
-            self.counts[name] += rows.num_rows
+            pieces = self._pieces(windowing, segment, before)
+            late = (_late(rows, windowing, segment, before) for rows in pieces)
+            self.counts[name] += _write(path, (rows for rows in late if rows.num_rows))
+
+    def _pieces(self, windowing: Windowing, segment: Segment, before_us: int) -> Iterable[pa.Table]:
+        """All rows that may be late, a large segment's a piece at a time."""
+        if not segment.parts:
+            return [self._store.table(segment)]
+        lows = [(part, part.low_us) for part in segment.parts if part.low_us is not None]
+        late = [part for part, low in lows if windowing.late(np.array([low]), before_us)[0]]
+        return self._store.pieces(segment, late)
+
+
+def _late(table: pa.Table, windowing: Windowing, segment: Segment, before_us: int) -> pa.Table:
+    at = instants(table[windowing.times[segment.stream]])
+    return table.filter(pa.array(windowing.late(at, before_us) & (at > NEVER)))
+
+
+def _write(path: Path, tables: Iterable[pa.Table]) -> int:
+    """One file of them all, durable; gives the number of rows."""
+    rows = 0
+
+    def write(out: BinaryIO) -> None:
+        nonlocal rows
+        writer: pq.ParquetWriter | None = None
+        for table in tables:
+            writer = writer or pq.ParquetWriter(out, table.schema)
+            writer.write_table(table)
+            rows += table.num_rows
+        if writer is not None:
+            writer.close()
+
+    write_durably(path, write)
+    return rows

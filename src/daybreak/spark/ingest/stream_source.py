@@ -34,8 +34,15 @@ from daybreak.spark.ingest.dead_letters import (
     with_malformed,
 )
 from daybreak.spark.ingest.kafka_source import Position, check_source, kafka_frame
+from daybreak.spark.ingest.large_batches import (
+    BatchSizes,
+    can_be_files,
+    write_files,
+    write_malformed,
+)
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.outage import explained
+from daybreak.spark.log.rows import Part
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import OnSegment, SegmentStore
 
@@ -56,13 +63,17 @@ class StreamSource:
         on_segment: OnSegment,
         dead: DeadLetters,
         backpressure: Backpressure,
+        driver_batch_bytes: int,
     ) -> None:
+        """``driver_batch_bytes``: larger micro-batches are written by executors."""
         self.name = spec.name
         self._spec = spec
         self._store = store
         self._on_segment = on_segment
         self._dead = dead
         self._backpressure = backpressure
+        self._most_bytes = driver_batch_bytes
+        self._sizes = BatchSizes(spec.format)
         self._stopping = threading.Event()
         self._checkpoint = rundir.checkpoint(spec.name)
         self._frame = read_stream(spark, spec, folder)
@@ -110,11 +121,23 @@ class StreamSource:
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         self._backpressure.wait(self._stopping)
         self._store.wait()
+        offsets = self._offsets(batch_id)
+        records = None if self.position is None else self.position.records_to(offsets)
+        expected, stated = self._sizes.expected(frame, records)
+        if expected > self._most_bytes and can_be_files(frame.schema):
+            took, rows = self._write(frame, batch_id, offsets)
+        else:
+            took, rows = self._collect(frame, batch_id, offsets)
+        self._sizes.learn(took, rows, stated, records)
+        if self.position is not None and offsets:
+            self.position.read_to(offsets[0])
+
+    def _collect(self, frame: DataFrame, batch_id: int, offsets: list[Any]) -> tuple[int, int]:
+        """Through the driver; gives the bytes and rows of the batch."""
         table, malformed = parted(frame.toArrow())
         if malformed:
             self._store.confirm()  # a driver that was replaced must not add to them
         self._dead.keep(self.name, batch_id, malformed, time.time_ns())
-        offsets = self._offsets(batch_id)
         self._store.append(
             self.name,
             self._checkpoint_id(),
@@ -124,8 +147,34 @@ class StreamSource:
             time.time_ns(),
             listed=self._on_segment,
         )
-        if self.position is not None and offsets:
-            self.position.read_to(offsets[0])
+        return table.nbytes, table.num_rows
+
+    def _write(self, frame: DataFrame, batch_id: int, offsets: list[Any]) -> tuple[int, int]:
+        """Past the driver; gives the bytes and rows of the batch."""
+        arrival_ns, took, rows = time.time_ns(), 0, 0
+
+        def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
+            nonlocal took, rows
+            found, malformed = write_files(frame, folder, time_column, self._sizes.file_rows)
+            took, rows = found.bytes, found.rows
+            if malformed:
+                self._store.confirm()
+                self._dead.keep_files(
+                    self.name, batch_id, malformed,
+                    lambda aside: write_malformed(frame, aside, arrival_ns),
+                )  # fmt: skip
+            return found.parts
+
+        self._store.append_files(
+            self.name,
+            self._checkpoint_id(),
+            batch_id,
+            offsets,
+            write,
+            arrival_ns,
+            listed=self._on_segment,
+        )
+        return took, rows
 
     def _checkpoint_id(self) -> str:
         text = (self._checkpoint / "metadata").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from daybreak.engine.costs import Kind
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.event_time import Grid, Windowing
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate, SqlBody

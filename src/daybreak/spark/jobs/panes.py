@@ -21,7 +21,7 @@ from daybreak.spark.jobs.windows import Places, WindowQuery
 from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.partials import Partials, kept
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
-from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.composite import plain_schema, typed
 from daybreak.spark.sql.forms import PanedAggregate
@@ -36,6 +36,9 @@ class PaneJobs(Protocol):
 
     def merge(self, queries: Sequence[Any], partials: Sequence[pa.Table]) -> list[pa.Table]:
         """The result of each query, from its partials with their windows."""
+
+    def fill_large(self, queries: Sequence[Any], segments: Sequence[Segment]) -> list[pa.Table]:
+        """The partials of each query, from all rows of large segments."""
 
 
 def compute(
@@ -85,12 +88,17 @@ def _made(
     panes, windowing = forms[0].panes, forms[0].windowing
     schemas = [kept_schema(form.panes) for form in forms]
     fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
-    parts = [paned(store.table(s), windowing, panes, s.before_us) for s in fresh]
+    parts = [paned(store.table(s), windowing, panes, s.before_us) for s in fresh if not s.parts]
     rows = pa.concat_tables(parts) if parts else pa.table({})
-    if not rows.num_rows:
+    made = [jobs.fill(queries, rows)] if rows.num_rows else []
+    large = [segment for segment in fresh if segment.parts]
+    made += [jobs.fill_large(queries, large)] if large else []
+    if not made:
         return [schema.empty_table() for schema in schemas]
-    made = jobs.fill(queries, rows)
-    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
+    return [
+        pa.concat_tables([typed(table, schema) for table in tables])
+        for tables, schema in zip(zip(*made, strict=True), schemas, strict=True)
+    ]
 
 
 def kept_schema(panes: Panes) -> pa.Schema:

@@ -34,17 +34,24 @@ class Retained:
         """``places``: where the query is; ``taken``: what has come since then."""
         passed = store.passed(taken)
         self.moves: list[Move] = [CursorMove(query, s, *at) for s, at in passed.items()]
+        #: Rows in memory, and large segments, which executors read.
         self.tables: dict[str, pa.Table] = {}
+        self.large: dict[str, list[Segment]] = {}
         #: The segments of each stream, as they are recorded with the result.
         self._ranges: dict[str, dict[str, int]] = {}
         for stream, place in places.items():
             end = passed[stream][1] if stream in passed else place
             segments, rows = _read(store, stream, end)
-            if not segments:
+            large = [segment for segment in segments if segment.parts]
+            if large:
+                self.large[stream] = large
+            if len(large) == len(segments):
                 rows = to_arrow_schema(schemas[stream], timezone="UTC").empty_table()
             first = segments[0].seq if segments else end.seq
             self.tables[stream] = rows
-            self._ranges[stream] = {"first": first, "end": end.seq, "rows": rows.num_rows}
+            self._ranges[stream] = {
+                "first": first, "end": end.seq, "rows": sum(s.rows for s in segments),
+            }  # fmt: skip
 
     def marked(self, result: pa.Table) -> pa.Table:
         """The result, with what it was computed from."""
@@ -57,7 +64,8 @@ def _read(store: SegmentStore, stream: str, end: Cursor) -> tuple[list[Segment],
         begin = store.begin(stream)
         kept = [s for s in store.segments(stream) if begin.seq <= s.seq < end.seq]
         try:
-            tables = [store.table(segment).drop_columns([ARRIVAL]) for segment in kept]
+            small = [segment for segment in kept if not segment.parts]
+            tables = [store.table(segment).drop_columns([ARRIVAL]) for segment in small]
         except ConfigError:
             if attempt == _TRIES - 1 or store.begin(stream) == begin:
                 raise

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,8 @@ from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import LeaseLost, failure_of
+from daybreak.spark.jobs.executor_jobs import ExecutorJobs, Written, sweep_attempts
+from daybreak.spark.jobs.on_executors import OnExecutors, Result
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
@@ -40,20 +41,20 @@ from daybreak.spark.jobs.prepared.recipes import (
     of_together,
 )
 from daybreak.spark.jobs.retained import Retained
+from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import CursorMove, Move
-from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.composite import Composite, quoted
+from daybreak.spark.sql.composite import Composite, Cutter, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     Form,
@@ -82,23 +83,6 @@ FEW_ROWS = 8000
 
 #: When the first tuple that gave a row had arrived, by query; None where that is not known.
 Since = Sequence[int | None] | None
-
-
-@dataclass(frozen=True)
-class Runnable:
-    """A checked query with all it takes to run it."""
-
-    checked: CheckedQuery
-    sink: Sink
-    #: What its result looks like as Arrow.
-    schema: pa.Schema = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.checked.arrow_schema())
-
-    @property
-    def name(self) -> str:
-        return self.checked.name
 
 
 class CannotShare(Exception):
@@ -142,6 +126,8 @@ class JobRunner:
         self._prepared = prepared
         self._tables = tables
         self._session_tables = SessionTables(self._session, self._catalyst)
+        jobs = ExecutorJobs(self._session, schemas, store, scratch)
+        self._on_executors = OnExecutors(self, jobs, store, log)
         #: The versions of static tables that the present job sees.
         self._versions = NO_TABLES
         #: How the plans of the present job ran.
@@ -161,19 +147,37 @@ class JobRunner:
         ``cell``: the queries to compile together, of which these are some; left out: these.
         Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
         """
+        self._on_executors.begin()
+        try:
+            return self._run(queries, taken, cell, may_commit)
+        except BaseException:
+            self._on_executors.abandon()
+            raise
+
+    def _run(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable],
+        may_commit: Callable[[], None],
+    ) -> Ran:
         began_ns, started = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
         self._take_tables()
         since: Since = None
         form = queries[0].checked.form
+        results: Sequence[Result]
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
         elif isinstance(form, OverRetained):
             results, moves = self._compute_retained(queries[0], taken)
+        elif taken[0].whole:
+            moves = self._moves(queries, taken)
+            self._ways.add("executors")
+            results = self._on_executors.rows(queries, cell or queries, taken)
         else:
             tables = self._read(queries[0], taken)
-            read = self._store.passed(taken)
-            moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
+            moves = self._moves(queries, taken)
             stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
             tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
             if isinstance(form, Composable):
@@ -198,6 +202,10 @@ class JobRunner:
             way=next((way for way in WAYS if way in self._ways), None),
             computed=bool(self._ways),
         )
+
+    def _moves(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> list[list[Move]]:
+        read = self._store.passed(taken)
+        return [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
 
     def _take_tables(self) -> None:
         """From now on the job's static tables stay as they are."""
@@ -240,12 +248,19 @@ class JobRunner:
     def _computed(
         self, query: Runnable, tables: Mapping[str, pa.Table], *, in_memory: bool = True
     ) -> pa.Table:
-        checked, few_rows = query.checked, FEW_ROWS if in_memory else -1
-        gathers = isinstance(checked.form, OverWindows | OverRetained)
-        for stream, table in tables.items():
-            frame = self._frame(stream, table, gathers, few_rows)
+        few_rows = FEW_ROWS if in_memory else -1
+        gathers = isinstance(query.checked.form, OverWindows | OverRetained)
+        frames = {
+            stream: self._frame(stream, table, gathers, few_rows)
+            for stream, table in tables.items()
+        }
+        return self.result_frame(query, frames).toArrow().cast(query.schema)
+
+    def result_frame(self, query: Runnable, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """One query by itself over these rows of its streams."""
+        checked, body = query.checked, query.checked.body
+        for stream, frame in frames.items():
             frame.createOrReplaceTempView(quoted(stream))
-        body = checked.body
         if isinstance(body, FunctionBody):
             result = body.function(*(self._session.table(quoted(s)) for s in checked.reads))
             body.repeatable.confirm(self._catalyst, result)
@@ -253,7 +268,7 @@ class JobRunner:
             for view, parsed in body.through:
                 self._catalyst.frame(parsed, self._session).createOrReplaceTempView(quoted(view))
             result = self._catalyst.frame(body.parsed, self._session)
-        return result.toArrow().cast(query.schema)
+        return result
 
     def _compute_retained(
         self, query: Runnable, taken: Sequence[Waiting]
@@ -261,12 +276,20 @@ class JobRunner:
         """One batch over all that its streams retain."""
         places = self._log.places(query.name)
         retained = Retained(query.name, self._store, self._schemas, places, taken)
-        result = self._ordinary(query, retained.tables)
+        if retained.large:
+            self._ways.add("executors")
+            frames = {
+                stream: self._on_executors.all_rows(stream, rows, retained.large.get(stream, ()))
+                for stream, rows in retained.tables.items()
+            }
+            result = self.result_frame(query, frames).toArrow().cast(query.schema)
+        else:
+            result = self._ordinary(query, retained.tables)
         return [retained.marked(result)], [retained.moves]
 
     def _compute_windows(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> tuple[list[pa.Table], list[list[Move]]]:
+    ) -> tuple[list[Result], list[list[Move]]]:
         """Of the queries in the order of their cell: another order would be another plan."""
         place = {query.name: at for at, query in enumerate(cell)}
         order = sorted(range(len(queries)), key=lambda at: place.get(queries[at].name, at))
@@ -277,7 +300,7 @@ class JobRunner:
 
     def _compute_ordered(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> tuple[list[pa.Table], list[list[Move]]]:
+    ) -> tuple[list[Result], list[list[Move]]]:
         first = queries[0]
         # What open windows still need of each stream; only jobs of these queries move it.
         places = self._log.places(first.name)
@@ -296,14 +319,35 @@ class JobRunner:
             found = self._run_prepared(of_together(_checked(queries), self._schemas), {ROWS: rows})
             if found is not None:
                 return list(found.made.cut(found.table, schemas))
-            together: Together = self._known(
-                Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
-            )
+            together = self.together(queries)
             result = self._run_plan(together.over, rows, self._schemas[stream])
             return list(together.cut(result, schemas))
 
         windowings = [form.windowing for form in forms]
+        if self._on_executors.reads_large(places):
+            self._ways.add("executors")
+            return self._on_executors.windows(queries, windowings, taken, places)
         return compute(queries, windowings, taken, self._store, places, run)
+
+    def together(self, queries: Sequence[Runnable]) -> Together:
+        """Aggregates over the same windows as one plan, made once."""
+        made: Together = self._known(
+            Together, queries, lambda: Together(self._catalyst, aggregates_of(_forms(queries)))
+        )
+        return made
+
+    def fill_large(
+        self, queries: Sequence[Runnable], segments: Sequence[Segment]
+    ) -> list[pa.Table]:
+        """Partials of all rows of large segments; see ``panes.PaneJobs``."""
+        self._ways.add("executors")
+        return self._on_executors.fill(queries, segments)
+
+    def filling(self, queries: Sequence[Runnable]) -> Fill:
+        """The plan that makes partials of rows, made once."""
+        aggregates = aggregates_of(_forms(queries))
+        made: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates))
+        return made
 
     def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
         """Partials of rows; see ``panes.PaneJobs``."""
@@ -311,9 +355,8 @@ class JobRunner:
         if found is not None:
             partials: list[pa.Table] = found.made.cut(found.table)
             return partials
-        forms = _forms(queries)
-        fill: Fill = self._known(Fill, queries, lambda: Fill(self._catalyst, aggregates_of(forms)))
-        return fill.cut(self._run_plan(fill.over, rows, panes_in(forms)[0].paned_schema))
+        fill, schema = self.filling(queries), panes_in(_forms(queries))[0].paned_schema
+        return fill.cut(self._run_plan(fill.over, rows, schema))
 
     def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
         """Windows of partials; see ``panes.PaneJobs``."""
@@ -397,7 +440,24 @@ class JobRunner:
 
     def _run_composite(self, composite: Composite, table: pa.Table) -> pa.Table:
         """The composite as a job."""
-        frame = self._frame(composite.stream, table)
+        return self._composited(composite, self._frame(composite.stream, table)).toArrow()
+
+    def composite_frame(
+        self, cell: Sequence[Runnable], frame: DataFrame
+    ) -> tuple[DataFrame, Cutter]:
+        """A cell over these rows of its stream, and which columns belong to which query."""
+        composite = self._composite(cell)
+        return self._composited(composite, frame), composite.cutter
+
+    def planned(self, plan: Plan) -> DataFrame:
+        """The rows of a plan."""
+        return self._catalyst.frame(plan, self._session)
+
+    def frame_of(self, name: str, table: pa.Table) -> DataFrame:
+        """Rows in memory, for Spark."""
+        return self._frame(name, table)
+
+    def _composited(self, composite: Composite, frame: DataFrame) -> DataFrame:
         source = composite.source
         if source.parsed is not None:  # resolved here: a static table may have other rows by now
             frame.createOrReplaceTempView(quoted(composite.stream))
@@ -405,7 +465,7 @@ class JobRunner:
         plan = frame._jdf.queryExecution().analyzed()
         if source.schema and plan.schema().json() != source.schema:
             raise CannotShare("a static table has other columns than when the queries were checked")
-        return self._catalyst.frame(composite.over(plan), self._session).toArrow()
+        return self._catalyst.frame(composite.over(plan), self._session)
 
     def _composite(self, cell: Sequence[Runnable]) -> Composite:
         """The composite of a cell, made once."""
@@ -421,7 +481,7 @@ class JobRunner:
     def _commit(
         self,
         queries: Sequence[Runnable],
-        results: Sequence[pa.Table],
+        results: Sequence[Result],
         moves: Sequence[Sequence[Move]],
     ) -> tuple[int, dict[str, Failure]]:
         """Stages, commits and delivers; returns when it was committed.
@@ -429,16 +489,21 @@ class JobRunner:
         Once committed the job has succeeded, even if a sink then fails: the result is listed,
         and the next start delivers it.
         """
-        job = self._log.new_job()
+        job = self._on_executors.job or self._log.new_job()
         self._store.confirm_folder()  # of the log the commit waits for
+        self._count_passed(queries, results)
         try:
-            staged = [q.sink.stage(job, r) for q, r in zip(queries, results, strict=True)]
+            staged = [
+                r.files if isinstance(r, Written) else q.sink.stage(job, r)
+                for q, r in zip(queries, results, strict=True)
+            ]
             every = [move for moved in moves for move in moved]
             files = self._log.commit(job, every, [file for some in staged for file in some])
         except BaseException:
             self._log.abandon(job)
             raise
         committed_at = time.time_ns()
+        sweep_attempts(job, queries, results)
         sinks = {q.name: q.sink for q in queries}
         failed: dict[str, Failure] = {}
         for file in files:
@@ -453,6 +518,12 @@ class JobRunner:
             except Exception as error:
                 failed[file.query] = failure_of(error)
         return committed_at, failed
+
+    def _count_passed(self, queries: Sequence[Runnable], results: Sequence[Result]) -> None:
+        """Of results, those that are in the driver's memory."""
+        pairs = zip(queries, results, strict=True)
+        rows = {q.name: r.num_rows for q, r in pairs if not isinstance(r, Written)}
+        self._store.driver_rows.of_queries(rows)
 
     def _frame(
         self, stream: str, table: pa.Table, gathers: bool = False, few_rows: int = FEW_ROWS
@@ -494,9 +565,7 @@ def _forms(queries: Sequence[Runnable]) -> list[Form]:
     return [query.checked.form for query in queries]
 
 
-def _first_possible(
-    results: Sequence[pa.Table], taken: Sequence[Waiting]
-) -> tuple[int | None, ...]:
+def _first_possible(results: Sequence[Result], taken: Sequence[Waiting]) -> tuple[int | None, ...]:
     """For results that do not tell which tuples gave them: it may have been the first."""
     first = min((item.arrival_ns for item in taken), default=None)
     return tuple(first if result.num_rows else None for result in results)

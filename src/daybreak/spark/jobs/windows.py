@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import ANCHORS, NEVER, Band, Grid, Instants, Windowing
+from daybreak.spark.event_time import ANCHORS, NEVER, Band, Grid, Windowing
 from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
@@ -20,6 +19,14 @@ from daybreak.spark.log.tables import ARRIVAL
 Tables = dict[str, pa.Table]
 #: The first row of each stream that a query over windows still needs.
 Places = Mapping[str, Cursor]
+
+
+class Range(NamedTuple):
+    """Rows of a segment with ``begin_us`` <= event time < ``end_us``."""
+
+    segment: Segment
+    begin_us: int
+    end_us: int
 
 
 class WindowQuery(Protocol):
@@ -44,10 +51,7 @@ def compute(
     The queries share streams and windows, and all are at ``places``; ``windowings`` tell their
     result columns. ``run`` gives their results over one table per stream.
     """
-    windowing = windowings[0]
-    moves = [past(query.name, windowing, taken, store, places) for query in queries]
-    kept = {s: _from(store, s, places[s]) for s in windowing.times}
-    picker = Picker(windowing, store, kept)
+    moves, picker = begin(queries, windowings[0], taken, store, places)
     results = [[query.schema.empty_table()] for query in queries]
     for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
         for tables in picker.tables(first, last):
@@ -55,6 +59,19 @@ def compute(
             for own, found, result in each:
                 found.append(cut(own, result, first, last))
     return [pa.concat_tables(found) for found in results], moves
+
+
+def begin(
+    queries: Sequence[WindowQuery],
+    windowing: Windowing,
+    taken: Sequence[Waiting],
+    store: SegmentStore,
+    places: Places,
+) -> tuple[list[list[Move]], Picker]:
+    """How queries move on past the windows that ``taken`` closed, and what finds their rows."""
+    moves = [past(query.name, windowing, taken, store, places) for query in queries]
+    kept = {s: _from(store, s, places[s]) for s in windowing.times}
+    return moves, Picker(windowing, store, kept)
 
 
 def cut(windowing: Windowing, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
@@ -116,7 +133,7 @@ class Picker:
     def __init__(
         self, windowing: Windowing, store: SegmentStore, kept: Mapping[str, Sequence[Segment]]
     ) -> None:
-        self._windowing = windowing
+        self.windowing = windowing
         self._store = store
         self._kept = kept
 
@@ -126,7 +143,7 @@ class Picker:
         Where windows overlap, a row may come too late for some of its windows and in time for
         others. Windows before and after that point are then computed apart.
         """
-        grid = self._windowing.over
+        grid = self.windowing.over
         cuts = {closed_us, bound_us}
         if isinstance(grid, Grid) and grid.overlaps:
             for segment in (s for kept in self._kept.values() for s in kept):
@@ -137,53 +154,79 @@ class Picker:
 
     def tables(self, first_us: int, last_us: int) -> Iterator[Tables]:
         """One table per stream of the rows whose windows end in (first, last], if there are any."""
-        over = self._windowing.over
-        tables: Tables = {}
-        rows = 0
-        for stream in self._windowing.times:
-            if isinstance(over, Band):
-                if stream == over.anchor:
-                    name = ANCHORS + stream if stream == over.partner else stream
-                    tables[name] = self._picked(stream, first_us, last_us)
-                    rows += tables[name].num_rows
-                if stream == over.partner:
-                    low, high = first_us + over.low_us, last_us + over.high_us
-                    tables[stream] = self._picked(stream, low, high)
-            else:
-                begin = over.begin(first_us) if first_us > NEVER else NEVER
-                tables[stream] = self._picked(stream, begin, last_us, first_us)
-                rows += tables[stream].num_rows
-        if rows:
+        found = self.ranges(first_us, last_us)
+        tables = {name: self._picked(name, ranges) for name, ranges in found.items()}
+        if any(tables[name].num_rows for name in self.deciding(tables)):
             yield tables
 
-    def _picked(self, stream: str, begin_us: int, end_us: int, first_us: int = NEVER) -> pa.Table:
+    def deciding(self, names: Iterable[str]) -> list[str]:
+        """The names of the rows without which there is no result."""
+        over = self.windowing.over
+        return [_anchors(over)] if isinstance(over, Band) else list(names)
+
+    def ranges(self, first_us: int, last_us: int) -> dict[str, list[Range]]:
+        """Where the rows are whose windows end in (first, last], by the name of their view."""
+        over = self.windowing.over
+        found: dict[str, list[Range]] = {}
+        for stream in self.windowing.times:
+            if isinstance(over, Band):
+                if stream == over.anchor:
+                    found[_anchors(over)] = self._ranges(stream, first_us, last_us)
+                if stream == over.partner:
+                    low, high = first_us + over.low_us, last_us + over.high_us
+                    found[stream] = self._ranges(stream, low, high)
+            else:
+                begin = over.begin(first_us) if first_us > NEVER else NEVER
+                found[stream] = self._ranges(stream, begin, last_us, first_us)
+        return found
+
+    def _ranges(
+        self, stream: str, begin_us: int, end_us: int, first_us: int = NEVER
+    ) -> list[Range]:
         """Rows with begin <= event time < end that are not late."""
-        parts = []
-        empty: pa.Table | None = None
+        found = []
         for segment in self._kept[stream]:
-            if empty is None:
-                empty = self._store.table(segment).slice(0, 0)
             if segment.low_us is None or segment.high_us is None:
                 continue
-            if segment.high_us < begin_us or segment.low_us >= end_us:
+            begin = self._in_time(segment, begin_us, first_us)
+            if begin is None or segment.high_us < begin or segment.low_us >= end_us:
                 continue
-            table = self._store.table(segment)
-            at = instants(table[self._windowing.times[stream]])
-            wanted = (at >= begin_us) & (at < end_us) & (at > NEVER)
-            wanted &= self._in_time(segment, at, first_us)
-            parts.append(table if wanted.all() else table.filter(pa.array(wanted)))
-        if not parts:
-            return _without_stamp(empty)
-        return _without_stamp(pa.concat_tables(parts))
+            found.append(Range(segment, begin, end_us))
+        return found
 
-    def _in_time(self, segment: Segment, at: Instants, first_us: int) -> NDArray[np.bool_]:
-        before = _before(segment)
-        grid = self._windowing.over
-        if isinstance(grid, Grid) and grid.overlaps:
-            # ``steps`` has cut so that all windows in question lie on one side of ``before``.
-            late = _has_late(segment, grid) and grid.last_closed(before) > first_us
-            return np.full(len(at), not late)
-        return ~self._windowing.late(at, before)
+    def _in_time(self, segment: Segment, begin_us: int, first_us: int) -> int | None:
+        """From which event time on rows of a segment are not late; None if all of them are."""
+        before, over = _before(segment), self.windowing.over
+        if isinstance(over, Band):
+            return max(begin_us, before)
+        if not over.overlaps:
+            return max(begin_us, over.last_closed(before)) if before > NEVER else begin_us
+        # ``steps`` has cut so that all windows in question lie on one side of ``before``.
+        late = _has_late(segment, over) and over.last_closed(before) > first_us
+        return None if late else begin_us
+
+    def _picked(self, name: str, ranges: Sequence[Range]) -> pa.Table:
+        stream = name.removeprefix(ANCHORS)
+        parts = [self.rows(stream, one) for one in ranges]
+        if not parts:
+            kept = self._kept[stream]
+            return pa.table({}) if not kept else self._empty(kept[0])
+        return pa.concat_tables(parts)
+
+    def _empty(self, segment: Segment) -> pa.Table:
+        return _without_stamp(self._store.sample(segment, 1).slice(0, 0))
+
+    def rows(self, stream: str, wanted: Range) -> pa.Table:
+        """The rows of a range, in memory."""
+        table = self._store.table(wanted.segment)
+        at = instants(table[self.windowing.times[stream]])
+        inside = (at >= wanted.begin_us) & (at < wanted.end_us) & (at > NEVER)
+        return _without_stamp(table if inside.all() else table.filter(pa.array(inside)))
+
+
+def _anchors(band: Band) -> str:
+    """The name of the view of a band's anchors."""
+    return ANCHORS + band.anchor if band.anchor == band.partner else band.anchor
 
 
 def _before(segment: Segment) -> int:
@@ -197,5 +240,5 @@ def _has_late(segment: Segment, grid: Grid) -> bool:
     return bool(grid.first_end(np.array([segment.low_us]))[0] <= _before(segment))
 
 
-def _without_stamp(table: pa.Table | None) -> pa.Table:
-    return pa.table({}) if table is None else table.drop_columns([ARRIVAL])
+def _without_stamp(table: pa.Table) -> pa.Table:
+    return table.drop_columns([ARRIVAL])

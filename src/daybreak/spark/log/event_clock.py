@@ -39,7 +39,10 @@ class EventClock:
     def span(self, table: pa.Table) -> Span:
         """The next segment's times; the clock itself is moved by ``moved``."""
         at = pc.min_max(as_us(table[self.column]))
-        low, high = at["min"].as_py(), at["max"].as_py()
+        return self.span_of(at["min"].as_py(), at["max"].as_py())
+
+    def span_of(self, low: int | None, high: int | None) -> Span:
+        """The same of rows whose first and last event time are known."""
         after = self.watermark_us
         if high is not None and self.delay_us is not None:
             after = max(after, high - self.delay_us)

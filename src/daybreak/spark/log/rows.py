@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+#: Small files are read together until they take so much on the disk.
+TRAIN_BYTES = 2**23
+
 
 class Cursor(NamedTuple):
     """The next row to read: row ``row`` of segment ``seq``; after a segment comes (seq + 1, 0)."""
@@ -44,11 +47,23 @@ class Declaration:
         return fingerprint in (self.fingerprint, earlier)
 
 
+class Part(NamedTuple):
+    """A Parquet file of a large segment, as an executor wrote it: without arrival stamps."""
+
+    name: str
+    rows: int
+    bytes: int
+    #: The range of event time in it, where its stream has one and the file states it.
+    low_us: int | None = None
+    high_us: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRow:
     """One segment as the log knows it.
 
-    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content.
+    ``offsets`` is JSON text, ``file`` below ``segments/``; empty if the log holds its content. A
+    large one is a folder, whose name ends with a slash, of ``parts`` that executors wrote.
     For a stream with event time: the range of it in the segment, and the stream's watermark
     before and after the segment, which decide what is late and what is closed permanently.
     """
@@ -66,6 +81,18 @@ class SegmentRow:
     high_us: int | None = None
     before_us: int | None = None
     after_us: int | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def borders(self) -> tuple[int, ...]:
+        """Rows that jobs read at once: those of a file, or of several small ones."""
+        found, rows, size = [], 0, 0
+        for part in self.parts:
+            rows, size = rows + part.rows, size + part.bytes
+            if size >= TRAIN_BYTES:
+                found.append(rows)
+                rows = size = 0
+        return (*found, rows) if rows else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from daybreak.model import EngineBug
 from daybreak.spark.log.contract import Database, Statements
-from daybreak.spark.log.rows import SegmentRow
+from daybreak.spark.log.rows import Part, SegmentRow
 
 
 class SegmentLog:
@@ -21,7 +23,11 @@ class SegmentLog:
 
         What was written before a commit is durable with it, so no result ever is of a segment
         that a power cut then loses.
+
+        ``content``: the rows of one without a file. Of a large one the log lists the parts.
         """
+        if segment.parts:
+            content = json.dumps(segment.parts).encode()
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
         self.database.transact(
             lambda db: db.run(_INSERT_SEGMENT, (*values, content)), durable=False, waits=True
@@ -44,7 +50,21 @@ class SegmentLog:
             f"{_SELECT_SEGMENT} WHERE {of_stream} seq >= ? ORDER BY stream, seq",
             (*values, from_seq),
         )
-        return [_segment(row) for row in found]
+        listed = [_segment(row) for row in found]
+        if not any(segment.file.endswith("/") for segment in listed):
+            return listed
+        parts = self._parts()
+        return [replace(s, parts=parts.get((s.stream, s.seq), ())) for s in listed]
+
+    def _parts(self) -> dict[tuple[str, int], tuple[Part, ...]]:
+        """Of all large segments."""
+        found = self.database.rows(
+            "SELECT stream, seq, content FROM segments WHERE file <> '' AND content IS NOT NULL"
+        )
+        return {
+            (stream, seq): tuple(Part(*part) for part in json.loads(bytes(content)))
+            for stream, seq, content in found
+        }
 
     def set_mark(self, stream: str, before_seq: int, watermark_us: int) -> None:
         """A stream's watermark was raised between two segments, without a row to show for it."""
@@ -89,7 +109,7 @@ class SegmentLog:
         self.database.transact(lambda db: db.run(statement, values))
 
 
-_SEGMENT_COLUMNS = tuple(SegmentRow.__dataclass_fields__)
+_SEGMENT_COLUMNS = tuple(name for name in SegmentRow.__dataclass_fields__ if name != "parts")
 #: Without the content, which is read only when it is asked for.
 _SELECT_SEGMENT = f"SELECT {', '.join(_SEGMENT_COLUMNS)} FROM segments"  # noqa: S608  # our own
 _INSERT_SEGMENT = (

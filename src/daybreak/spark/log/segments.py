@@ -1,7 +1,8 @@
 """The segment store: what arrived, in order, durable before its source forgets it.
 
 A stream is a row of segments numbered from 0 without gaps, each one row of the commit log, which
-holds a small one itself; a large one is a Parquet file. Rows, their order and their arrival stamp
+holds a small one itself; a larger one is a Parquet file, and one that never passed the driver a
+folder of them (``large_segments``). Rows, their order and their arrival stamp
 are as first seen: a micro-batch that Structured Streaming repeats after a crash finds its segment
 and changes nothing.
 """
@@ -10,21 +11,23 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.event_time import NEVER
+from daybreak.spark.log import large_segments as large
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.log.durable import file_name, make_folder, write_durably
-from daybreak.spark.log.event_clock import EventClock
-from daybreak.spark.log.rows import Cursor, SegmentRow
+from daybreak.spark.log.event_clock import EventClock, Span
+from daybreak.spark.log.rows import Cursor, Part, SegmentRow
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.schemas import Known, Readable, joined, noted, readable
 from daybreak.spark.log.tables import ARRIVAL, TableCache, ipc_bytes
@@ -70,6 +73,8 @@ class SegmentStore:
         self._clocks: dict[str, EventClock] = {}
         #: As what rows of each stream are read, and which can be.
         self._schemas: dict[str, tuple[pa.Schema, Readable]] = {}
+        #: Rows that were in the driver's memory.
+        self.driver_rows = DriverRows()
         for segment in log.segments():
             self._streams.setdefault(segment.stream, []).append(segment)
             self._bytes += segment.bytes
@@ -79,6 +84,12 @@ class SegmentStore:
     def _check(self, segment: Segment) -> None:
         """Nothing is begun on a log with a hole in it."""
         path = self._folder / segment.file
+        if segment.file.endswith("/"):
+            finding = large.check_files(self._folder, segment)
+            if finding is not None:
+                remedy = "restore it, or choose a new run directory"
+                raise ConfigError(str(path), finding, remedy)
+            return
         found = None if segment.file and not path.is_file() else segment.bytes
         if segment.file and found is not None:
             found = path.stat().st_size
@@ -108,9 +119,7 @@ class SegmentStore:
         that does not follow the newest segment is a ``ConfigError``: the checkpoint and the
         segments tell different stories, and joining them would lose or repeat rows.
         """
-        with self._guard:
-            turn = self._appending.setdefault(stream, threading.Lock())
-        with turn:
+        with self._turn(stream):
             text = _canonical(offsets)
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
             if segment is None and table.num_rows:
@@ -119,6 +128,68 @@ class SegmentStore:
                 listed(segment)
                 self._log.sync()
             return segment
+
+    def append_files(
+        self,
+        stream: str,
+        checkpoint_id: str,
+        batch_id: int,
+        offsets: object,
+        write: Callable[[Path, str | None], tuple[Part, ...]],
+        arrival_ns: int,
+        listed: OnSegment = _nobody,
+    ) -> Segment | None:
+        """The same of a micro-batch that executors write: no row passes the driver.
+
+        ``write`` is given a fresh folder and the column with the event time; it gives the files
+        that the segment consists of, durable. It is not called for a batch that is known.
+        """
+        text = _canonical(offsets)
+        with self._turn(stream):
+            segment = self._replayed(stream, checkpoint_id, batch_id, text)
+        # Others may close windows meanwhile, so it takes no turn.
+        file = large.new_folder(stream, self.end(stream).seq, self._log.run)
+        parts = self._written(stream, file, write) if segment is None else ()
+        with self._turn(stream):
+            if parts and (segment := self._replayed(stream, checkpoint_id, batch_id, text)):
+                large.remove(self._folder / file)  # another thread was faster
+            elif parts:
+                segment = self._listed_files(
+                    parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
+                    offsets=text, arrival_ns=arrival_ns, file=file,
+                )  # fmt: skip
+            if segment is not None:
+                listed(segment)
+                self._log.sync()
+            return segment
+
+    def _written(
+        self, stream: str, file: str, write: Callable[[Path, str | None], tuple[Part, ...]]
+    ) -> tuple[Part, ...]:
+        folder, clock = self._folder / file, self._clocks.get(stream)
+        self._data.wait()
+        make_folder(folder.parent)
+        parts: tuple[Part, ...] = ()
+        try:
+            parts = write(folder, None if clock is None else clock.column)
+        finally:
+            if not parts:
+                large.remove(folder)
+        return parts
+
+    def _listed_files(self, parts: tuple[Part, ...], *, stream: str, **known: Any) -> Segment:
+        clock = self._clocks.get(stream)
+        low = min((p.low_us for p in parts if p.low_us is not None), default=None)
+        high = max((p.high_us for p in parts if p.high_us is not None), default=None)
+        return self._added(
+            stream=stream, parts=parts, rows=sum(part.rows for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            span=None if clock is None else clock.span_of(low, high), **known,
+        )  # fmt: skip
+
+    def _turn(self, stream: str) -> threading.Lock:
+        with self._guard:
+            return self._appending.setdefault(stream, threading.Lock())
 
     def _listed(
         self,
@@ -132,7 +203,6 @@ class SegmentStore:
         """A new segment, in its turn."""
         stamped = self._as_declared(stream, _stamped(stream, table, arrival_ns))
         clock = self._clocks.get(stream)
-        span = clock.span(table)._asdict() if clock is not None else {}
         seq = self.end(stream).seq
         file, content = "", None
         if stamped.nbytes <= self._small_bytes:
@@ -142,25 +212,28 @@ class SegmentStore:
             # With the epoch: a driver that was replaced must not write over its successor's.
             file = f"{file_name(stream)}/{seq:012d}-{self._log.run:04d}.parquet"
             size = self._write_file(self._folder / file, stamped)
-        segment = Segment(
-            stream=stream,
-            seq=seq,
-            checkpoint_id=checkpoint_id,
-            batch_id=batch_id,
-            offsets=offsets,
-            rows=table.num_rows,
-            bytes=size,
-            arrival_ns=arrival_ns,
-            file=file,
-            **span,
-        )
+        segment = self._added(
+            stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id, offsets=offsets,
+            rows=table.num_rows, bytes=size, arrival_ns=arrival_ns, file=file, content=content,
+            span=None if clock is None else clock.span(table),
+        )  # fmt: skip
+        with self._guard:
+            self._tables.put((stream, seq), stamped)
+        self.driver_rows.of_stream(stream, table.num_rows)
+        return segment
+
+    def _added(
+        self, *, stream: str, span: Span | None, content: bytes | None = None, **known: Any
+    ) -> Segment:
+        """A segment whose content is durable, or goes with the row."""
+        times = {} if span is None else span._asdict()
+        segment = Segment(stream=stream, seq=self.end(stream).seq, **known, **times)
         self._log.add_segment(segment, content)
-        if clock is not None:
-            clock.moved(span["high_us"], span["after_us"])
+        if span is not None:
+            self._clocks[stream].moved(span.high_us, span.after_us)
         with self._guard:
             self._streams.setdefault(stream, []).append(segment)
             self._bytes += segment.bytes
-            self._tables.put((stream, seq), stamped)
         return segment
 
     def _write_file(self, path: Path, table: pa.Table) -> int:
@@ -204,9 +277,7 @@ class SegmentStore:
 
     def raise_watermark(self, stream: str, watermark_us: int) -> bool:
         """Closes windows without a row: durable when this returns; False if they were closed."""
-        with self._guard:
-            turn = self._appending.setdefault(stream, threading.Lock())
-        with turn:
+        with self._turn(stream):
             clock = self._clocks[stream]
             if watermark_us <= clock.watermark_us:
                 return False
@@ -264,7 +335,7 @@ class SegmentStore:
         for s in self._from(stream, start):
             row = start.row if s.seq == start.seq else 0
             if end_seq is None or s.seq < end_seq:
-                found.append(Waiting(s.arrival_ns, stream, s.rows - row, s.seq, row))
+                found += by_borders(s, row)
         return found
 
     def passed(self, taken: Iterable[Waiting]) -> dict[str, tuple[Cursor, Cursor]]:
@@ -293,6 +364,22 @@ class SegmentStore:
         ]
         return pa.concat_tables(parts)
 
+    def files(self, taken: Iterable[Waiting]) -> list[large.FileRows]:
+        """The files that whole items consist of."""
+        return [
+            file
+            for item in taken
+            for file in self._files(self._segment(item.stream, item.seq), item)
+        ]
+
+    def _files(self, segment: Segment, item: Waiting) -> Iterable[large.FileRows]:
+        return large.files_of(self._folder, segment, item)
+
+    def is_as_declared(self, stream: str, seq: int) -> bool:
+        """Whether a segment was written with the schema that its stream has now."""
+        known = self._log.schemas(stream)
+        return not known or known[-1][0] <= seq
+
     def _segment(self, stream: str, seq: int) -> Segment:
         with self._guard:
             kept = self._streams.get(stream, [])
@@ -315,9 +402,27 @@ class SegmentStore:
             table = self._tables.get(key)
         if table is None:
             table = self._as_declared(segment.stream, self._checked(segment))
+            if segment.parts:  # too large to be kept
+                self.driver_rows.of_stream(segment.stream, table.num_rows)
+                return table
             with self._guard:
                 self._tables.put(key, table)
         return table
+
+    def pieces(self, segment: Segment, parts: Iterable[Part]) -> Iterator[pa.Table]:
+        """The rows of parts of a large segment, as the stream is declared, a piece at a time."""
+        for table in large.scan(self._folder, segment, parts):
+            self.driver_rows.of_stream(segment.stream, table.num_rows)
+            yield self._as_declared(segment.stream, table)
+
+    def sample(self, segment: Segment, rows: int) -> pa.Table:
+        """The last rows of a segment, about so many; of a large one, of its last row group."""
+        if segment.parts:
+            loaded = self._readable(segment, lambda s: large.tail(self._folder, s))
+            table = self._as_declared(segment.stream, loaded)
+        else:
+            table = self.table(segment)
+        return table.slice(max(0, table.num_rows - rows))
 
     def _as_declared(self, stream: str, table: pa.Table) -> pa.Table:
         if stream not in self._schemas:
@@ -345,6 +450,8 @@ class SegmentStore:
             raise _damaged(segment, str(error).splitlines()[0]) from error
 
     def _load(self, segment: Segment) -> pa.Table:
+        if segment.parts:
+            return large.load(self._folder, segment)
         if not segment.file:
             return pa.ipc.open_stream(self._log.segment_content(segment)).read_all()
         return pq.read_table(self._folder / segment.file, partitioning=None)
@@ -352,6 +459,8 @@ class SegmentStore:
     def _schema_of(self, segment: Segment) -> pa.Schema:
         if not segment.file:
             return pa.ipc.open_stream(self._log.segment_content(segment)).schema
+        if segment.parts:
+            return large.tail(self._folder, segment).schema
         return pq.read_schema(self._folder / segment.file)
 
     def remove_below(self, stream: str, cursor: Cursor) -> list[Segment]:
@@ -371,7 +480,7 @@ class SegmentStore:
                 self._bytes -= segment.bytes
                 self._tables.drop((stream, segment.seq))
         for segment in filter(lambda s: s.file, gone):
-            (self._folder / segment.file).unlink(missing_ok=True)
+            large.remove(self._folder / segment.file)
         return gone
 
     def _from(self, stream: str, start: Cursor) -> list[Segment]:
@@ -418,7 +527,7 @@ class SegmentStore:
 
     def _remove_unlisted(self) -> None:
         """A crash between a file and its row in the log leaves the file; its batch comes again."""
-        listed = {s.file for kept in self._streams.values() for s in kept}
+        listed = {s.file.rstrip("/") for kept in self._streams.values() for s in kept}
         found = list(self._folder.glob("*/*"))
         if found and self._log.run == 1:
             raise ConfigError(
@@ -428,7 +537,7 @@ class SegmentStore:
             )
         for path in found:
             if path.relative_to(self._folder).as_posix() not in listed:
-                path.unlink()
+                large.remove(path)
 
 
 def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:

@@ -15,6 +15,7 @@ from daybreak.spark.log.durable import make_folder, move_durably, same_folder
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.partitioning import partitions
 from daybreak.spark.sinks.sink import Staging, Writer
+from daybreak.spark.sinks.task_writers import TaskWriter
 
 #: Entries of a folder that a start looks at: those of one sink look alike.
 _MOST_LOOKED_AT = 1000
@@ -45,6 +46,12 @@ class FileSink(Staging):
             self._staged(job, part.rows, self._staging / part.folder)
             for part in partitions(table, self._partition_by)
         ]
+
+    def task_writer(self, job: str, arrival_ns: int) -> TaskWriter:
+        del arrival_ns
+        return TaskWriter(
+            self.query, job, self._staging, self._suffix, self._write, self._partition_by
+        )
 
     def owns(self, file: CommittedFile) -> bool:
         staging = file.path.parents[len(self._partition_by)]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,12 +20,21 @@ import pyarrow.parquet as pq
 from daybreak.engine.inbox import Tick, Waiting
 from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.log.durable import file_name, make_folder, same_folder, write_durably
+from daybreak.spark.log.large_segments import adopted
 from daybreak.spark.log.rows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.log.segments import Segment, SegmentStore
+from daybreak.spark.sinks.task_writers import TaskWriter, write_parquet
 
 #: Format of the streams that views make.
 FORMAT = "view"
 _ARRIVAL = b"daybreak.arrival_ns"
+#: Smaller results of executors pass the driver: a file for a few rows is a job for a few rows.
+ADOPT_BYTES = 2**20
+#: Of results that executors have written.
+_BY_TASKS = b"daybreak.by_tasks"
+
+
+T = TypeVar("T")
 
 
 def box_name(view: str) -> str:
@@ -68,20 +78,28 @@ class ViewSink:
         write_durably(path, lambda out: pq.write_table(table, out))
         return [StagedFile(self.query, path, table.num_rows)]
 
+    def task_writer(self, job: str, arrival_ns: int) -> TaskWriter:
+        stamp = ((_ARRIVAL, str(arrival_ns).encode()), (_BY_TASKS, b"yes"))
+        return TaskWriter(self.query, job, self._staging, ".parquet", write_parquet, metadata=stamp)
+
     def deliver(self, file: CommittedFile) -> bool:
         assert self._bound is not None
         if not file.path.exists():
             return False
-        if self._was_removed(file, self._bound.store.segments(self.view)):
+        store, listed = self._bound.store, self._bound.on_segment
+        if self._was_removed(file, store.segments(self.view)):
             file.path.unlink()  # a power cut brought it back
             return False
-        table = pq.read_table(file.path, partitioning=None)
-        arrival_ns = int((table.schema.metadata or {})[_ARRIVAL])
-        rows = table.replace_schema_metadata(None)
+        about = pq.read_schema(file.path).metadata or {}
+        arrival_ns = int(about[_ARRIVAL])
         # The file's number grows with every commit; a second delivery finds the first.
-        self._bound.store.append(
-            self.view, "view", file.id, [file.id], rows, arrival_ns, listed=self._bound.on_segment
-        )
+        batch = self.view, "view", file.id, [file.id]
+        if _BY_TASKS in about and file.path.stat().st_size > ADOPT_BYTES:
+            adopt = partial(adopted, file.path)
+            store.append_files(*batch, adopt, arrival_ns, listed=listed)
+        else:
+            rows = pq.read_table(file.path, partitioning=None).replace_schema_metadata(None)
+            store.append(*batch, rows, arrival_ns, listed=listed)
         file.path.unlink()
         return True
 
@@ -135,13 +153,16 @@ class _Query(Protocol):
     def sink(self) -> object: ...
 
 
-def stamped(
-    queries: Sequence[_Query], results: Sequence[pa.Table], taken: Sequence[Waiting]
-) -> list[pa.Table]:
-    """The results; those of views remember when the oldest tuple they answer had arrived."""
+def stamped(queries: Sequence[_Query], results: Sequence[T], taken: Sequence[Waiting]) -> list[T]:
+    """The results; those of views remember when the oldest tuple they answer had arrived.
+
+    What executors have staged does already (``task_writer``).
+    """
     stamp = {_ARRIVAL: str(min(item.arrival_ns for item in taken)).encode()}
     return [
-        result.replace_schema_metadata(stamp) if isinstance(query.sink, ViewSink) else result
+        result.replace_schema_metadata(stamp)
+        if isinstance(query.sink, ViewSink) and isinstance(result, pa.Table)
+        else result
         for query, result in zip(queries, results, strict=True)
     ]
 

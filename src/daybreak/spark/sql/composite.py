@@ -300,6 +300,10 @@ class Cutter:
             holders.append(tuple(mine))
         return cls(tuple(holders), computed)
 
+    def without_expressions(self) -> Cutter:
+        """The same for another process, which cannot compute them and need not."""
+        return Cutter(self.holders)
+
     def cut(self, result: pa.Table, schemas: Mapping[int, pa.Schema]) -> list[pa.Table]:
         """The rows of these of its queries, by their place, typed as their own result would be."""
         masks = self._masks(result)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from daybreak.engine.engine import Engine
 from daybreak.spark.jobs.prepared.recipes import Schemas, of_cell
 from daybreak.spark.jobs.prepared.warmup import WarmUp
-from daybreak.spark.jobs.runner import Runnable
+from daybreak.spark.jobs.runnable import Runnable
 
 
 def warm_cells(

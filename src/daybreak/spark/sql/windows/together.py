@@ -103,12 +103,17 @@ class Results:
 
     def cut(self, result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
         """Each query's rows, typed as its own result would be."""
-        found = []
-        for i, schema in enumerate(schemas):
-            mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
-            mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
-            found.append(typed(mine, schema))
-        return found
+        return cut_results(result, schemas)
+
+
+def cut_results(result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
+    """Each query's rows of a common result, wherever that was computed."""
+    found = []
+    for i, schema in enumerate(schemas):
+        mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
+        mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
+        found.append(typed(mine, schema))
+    return found
 
 
 class Together:
