@@ -74,7 +74,7 @@ class Command:
 def commands() -> Iterator[Command]:
     """What follows ``$``, and every line of a block of ``sh``."""
     for block in blocks("console", "text", "sh"):
-        for line in block.text.splitlines():
+        for line in block.text.replace("\\\n", " ").splitlines():
             typed = line if block.language == "sh" else line.partition("$ ")[2]
             if not typed or (block.language != "sh" and not line.startswith("$ ")):
                 continue

@@ -28,14 +28,13 @@ pytestmark = pytest.mark.slow
 #: Commands that need neither Spark nor a run: typed here, as they are printed.
 RUN_HERE = (
     "init", "simulate", "policies", "schedule", "report runs/simulation", "filters optimum",
-    "filters simulate", "freshen plan", "freshen simulate", "link simulate", "reproduce",
+    "freshen plan", "freshen simulate", "link simulate", "reproduce",
 )  # fmt: skip
 #: These take long; ``make soak`` types them.
 LONG = (
     "reproduce aurora/table3.1 'links/*'",
     "reproduce planned/loads",
     "freshen simulate pages.parquet --bandwidth 250000 --rules plan,uniform,nutch",
-    "filters simulate examples/filters.toml --rate 8 --compare fixed,condon",  # and others, shorter
 )
 #: Commands that are run by another test, on Spark or with another process.
 RUN_ELSEWHERE = {
@@ -54,12 +53,13 @@ RUN_ELSEWHERE = {
     "whatif": "tests/spark/test_docs_blocks.py",
     "dashboard": "tests/spark/test_dashboard.py",
     "report": "tests/cli/test_commands.py",
+    "filters simulate": "tests/cli/test_filters.py",
     "freshen keep": "tests/cli/test_keep.py",
     "link serve": "tests/cli/test_link.py",
     "link send": "tests/cli/test_link.py",
 }
 #: Of the shell itself, or of the reader's machine.
-SHELL = {"cd", "jq", "pip", "printf"}
+SHELL = {"cat", "cd", "echo", "grep", "jq", "pip", "printf", "spark-submit"}
 #: Pages whose Python needs Spark: ``tests/spark/test_docs_blocks.py``.
 ON_SPARK = {"README.md", "docs/from-writestream.md", "docs/governed.md", "docs/tutorial.md"}
 #: Pages whose Python a test of its own runs, with what it prints.

@@ -21,8 +21,8 @@ from daybreak.runtime.snapshot import (
 INTRODUCTION = """\
 The dashboard serves `/metrics` in the text format of Prometheus. From Python:
 `daybreak.dashboard.metrics.exposition(run.snapshot())` (extra `web`). The number of series is
-bounded: about a dozen per class, sixteen per query (two more if it is governed), seven per stream and
-three per partition of a Kafka topic.
+bounded: about a dozen per class, sixteen per query (two more if it is governed), seven per stream
+and three per partition of a Kafka topic.
 
 [`examples/prometheus-alerts.yml`](../../examples/prometheus-alerts.yml) has alerting rules.
 """
