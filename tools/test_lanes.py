@@ -25,7 +25,7 @@ EXPERIMENTS = ROOT / "experiments" / "tests"
 #: On Spark too, but mostly in processes, with a broker or with a browser of their own.
 APART = (
     "test_kill.py", "test_crash.py", "test_eventlog.py", "test_dashboard.py", "test_disk_full.py",
-    "governed", "kafka",
+    "governed", "kafka", "sinks/test_kill.py", "log/test_lost_drivers.py",
 )  # fmt: skip
 #: About half of what the fast tests take.
 FAST_HALF = (

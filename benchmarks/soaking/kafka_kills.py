@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.soaking.application import readings, start, twice
 from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death, await_delivery, kill
 from benchmarks.soaking.life import KAFKA_STAGES, STAGES
+from benchmarks.soaking.quick_jvm import quick_jvm
 from examples.kafka.broker import REMEDY, Broker, can_start, connector_jars
 from examples.kafka.topics import create, read, write
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 #: More than a life sees before it is ended.
 ROWS_PER_LIFE = 4000
 PER_TRIGGER, LAST_PER_TRIGGER = 50, 20_000
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 INPUT, OUTPUT = "kills-in", "kills-warm"
 Say = Callable[[str], None]
 
@@ -109,7 +109,7 @@ def kafka_kills(
         if wrong:
             break
     (folder / "pipeline.toml").write_text(pipeline(broker.servers, LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=LIGHT).wait(timeout=PATIENCE_S)
+    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
     again = 0
     if last != 0:
         wrong.append(f"the last life ended with {last}: see log.txt")
@@ -145,14 +145,14 @@ def soak_kafka(count: int, seed: int, folder: Path, say: Say) -> dict[str, Any]:
 def _end_a_life(folder: Path, death: Death) -> int:
     if death.stage in STAGES | KAFKA_STAGES:
         wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, wrapper=wrapper, java_options=LIGHT)
+        process = start(folder, wrapper=wrapper, java_options=quick_jvm())
         try:
             return process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             kill(process, jvm=True)
             raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
     before = len(list((folder / "out/everything").glob("*.parquet")))
-    process = start(folder, java_options=LIGHT)
+    process = start(folder, java_options=quick_jvm())
     if death.stage == "working":
         try:
             await_delivery(process, folder, before)

@@ -9,8 +9,7 @@ a stage     in the midst of its work, before or after one of its steps (life.py)
 
 The driver alone is killed, or its JVM with it. The last life is let live to the end of the input.
 
-A life is short and mostly start: its JVM loads its classes from an archive that a first life has
-written, and compiles lightly, which takes less than half the time.
+A life is short and mostly start; see quick_jvm.py.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.soaking.application import delivered, differences, pipeline, start, twice
 from benchmarks.soaking.life import RARE, RENAME, STAGES
+from benchmarks.soaking.quick_jvm import quick_jvm
 
 RATE_PER_S, LAST_RATE_PER_S, LAST_TRAIN = 100, 20_000, 5000
 #: More than a life sees before it is ended, so that no life but the last reaches the end.
@@ -78,7 +78,7 @@ def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) ->
     """So many lives, each ended as drawn; the last one lives to the end."""
     rows = count * ROWS_PER_LIFE
     (folder / "pipeline.toml").write_text(pipeline(rows, RATE_PER_S))
-    java_options = quick_start(folder)
+    java_options = quick_jvm()
     ended, wrong, began = Counter[str](), list[str](), time.monotonic()
     for number, death in enumerate(deaths(count, seed)):
         code = end_a_life(folder, death, java_options)
@@ -93,7 +93,7 @@ def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) ->
         if wrong:
             break
     (folder / "pipeline.toml").write_text(pipeline(rows, LAST_RATE_PER_S, train=LAST_TRAIN))
-    last = start(folder, "--until-end").wait(timeout=1200)
+    last = start(folder, "--until-end", java_options=java_options).wait(timeout=1200)
     if last != 0:
         wrong.append(f"the last life ended with {last}: see log.txt")
     else:
@@ -106,20 +106,6 @@ def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) ->
         "seed": seed,
         "wrong": wrong,
     }
-
-
-def quick_start(folder: Path) -> str:
-    """Options for a JVM that starts quickly, after a life that writes the archive of classes."""
-    light, archive = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", folder / "classes.jsa"
-    writing = f"{light} -XX:ArchiveClassesAtExit={archive}"
-    run = ("--duration-s", "3", "--run-dir", "runs/first")
-    (folder / "first").mkdir()
-    (folder / "first/pipeline.toml").write_text(pipeline(1000, RATE_PER_S))
-    first = start(folder / "first", *run, java_options=writing)
-    if first.wait(timeout=PATIENCE_S) != 0:
-        raise AssertionError(f"the first life failed: {folder / 'first/log.txt'}")
-    # A JVM that cannot use the archive goes without it.
-    return f"{light} -Xshare:auto -XX:SharedArchiveFile={archive}" if archive.exists() else light
 
 
 def end_a_life(folder: Path, death: Death, java_options: str) -> int:

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from benchmarks.soaking.application import start
 from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death
 from benchmarks.soaking.life import LARGE_STAGES
+from benchmarks.soaking.quick_jvm import quick_jvm
 
 #: More than a life sees before it is ended.
 FILES_PER_LIFE, ROWS_PER_FILE = 12, 500
 PER_TRIGGER, LAST_PER_TRIGGER = 2, 500
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUERIES = {
     "everything": "SELECT n, text FROM events",
     "odd": "SELECT n FROM events WHERE n % 2 = 1",
@@ -77,7 +77,7 @@ def large_kills(
     ended, wrong, began = Counter[str](), list[str](), time.monotonic()
     for number, death in enumerate(deaths(count, seed)):
         wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, "--until-end", wrapper=wrapper, java_options=LIGHT)
+        process = start(folder, "--until-end", wrapper=wrapper, java_options=quick_jvm())
         code = process.wait(timeout=PATIENCE_S)
         if code == -signal.SIGKILL:
             ended[death.stage] += 1
@@ -89,7 +89,7 @@ def large_kills(
         if wrong:
             break
     (folder / "pipeline.toml").write_text(pipeline(LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=LIGHT).wait(timeout=PATIENCE_S)
+    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
     wrong += [f"the last life ended with {last}: see log.txt"] if last else _wrong(folder, rows)
     return {"kills": ended.total(), "rows": rows, "seed": seed, "wrong": wrong}
 

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.servers import PostgresServer
 from benchmarks.soaking.application import LOG, delivered, differences, pipeline, start, twice
 from benchmarks.soaking.kills import PATIENCE_S, await_delivery, kill
+from benchmarks.soaking.quick_jvm import quick_jvm
 
 RATE_PER_S, LAST_RATE_PER_S, LAST_TRAIN = 100, 20_000, 5000
 ROWS_PER_LIFE = 1500
@@ -25,7 +26,6 @@ ROWS_PER_LIFE = 1500
 STARTING = 0.2
 #: Short, so that the next life need not wait long.
 LEASE_S = 2.0
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 Say = Callable[[str], None]
 
 
@@ -46,7 +46,7 @@ def lost_drivers(
         home.mkdir()
         (home / "pipeline.toml").write_text(text(RATE_PER_S))
         before = len(delivered(folder, "everything"))
-        process = start(home, log=folder / LOG, java_options=LIGHT)
+        process = start(home, log=folder / LOG, java_options=quick_jvm())
         starting = chance.random() < STARTING
         try:
             if not starting:
@@ -70,7 +70,7 @@ def lost_drivers(
     home = folder / "last"
     home.mkdir()
     (home / "pipeline.toml").write_text(text(LAST_RATE_PER_S, LAST_TRAIN))
-    last = start(home, "--until-end", log=folder / LOG, java_options=LIGHT).wait(PATIENCE_S)
+    last = start(home, "--until-end", log=folder / LOG, java_options=quick_jvm()).wait(PATIENCE_S)
     wrong += [f"the last life ended with {last}: see {LOG}"] if last else differences(folder, rows)
     return {
         "kills": ended,

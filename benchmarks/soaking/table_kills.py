@@ -24,11 +24,11 @@ from benchmarks.soaking.application import start
 from benchmarks.soaking.delta_reader import delta_rows
 from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death, await_delivery, kill
 from benchmarks.soaking.life import STAGES, TABLE_STAGES
+from benchmarks.soaking.quick_jvm import quick_jvm
 
 #: More than a life sees before it is ended.
 FILES_PER_LIFE, ROWS_PER_FILE = 60, 40
 PER_TRIGGER, LAST_PER_TRIGGER = 1, 500
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 STATIONS = 7
 Say = Callable[[str], None]
 
@@ -103,7 +103,7 @@ def table_kills(
         if wrong:
             break
     (folder / "pipeline.toml").write_text(pipeline(server.dsn, LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=LIGHT).wait(timeout=PATIENCE_S)
+    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
     if last != 0:
         wrong.append(f"the last life ended with {last}: see log.txt")
     else:
@@ -139,14 +139,14 @@ def _write_input(folder: Path, rows: int) -> None:
 def _end_a_life(folder: Path, death: Death) -> int:
     if death.stage in STAGES | TABLE_STAGES:
         wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, wrapper=wrapper, java_options=LIGHT)
+        process = start(folder, wrapper=wrapper, java_options=quick_jvm())
         try:
             return process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             kill(process, jvm=True)
             raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
     before = _files(folder)
-    process = start(folder, java_options=LIGHT)
+    process = start(folder, java_options=quick_jvm())
     if death.stage == "working":
         try:
             await_delivery(process, folder, before, _files)

@@ -20,6 +20,7 @@ from benchmarks.versus.sides import SIDES
 from benchmarks.versus.workload import Task
 
 from daybreak.cli.console import console, error_console
+from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.report.figures import can_draw
 from daybreak.report.text import table
 from daybreak.spark.session import require_java
@@ -56,6 +57,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         "800; of several, a side is given the next one if it sustained the one before",
     )
     add("--mixed", action="store_true", help="60 queries, 24 of which are no filters")
+    add("--policy", default=DEFAULT_POLICY, help="Daybreak's, default %(default)s")
     add("--cores", default="*", help="Spark's local cores, default all")
     add("--overload", action="store_true", help="near and beyond the hand-composited capacity")
     add("--ablation", action="store_true", help="compositing x policy x load")
@@ -113,7 +115,9 @@ def _run(name: str, args: argparse.Namespace) -> None:
         _save(record, _file(args.out, name))
 
     work = str((args.out / "work").resolve())
-    base = Task("daybreak", 1, args.rate[0], work, cores=args.cores, mixed=args.mixed)
+    base = Task(
+        "daybreak", 1, args.rate[0], work, cores=args.cores, mixed=args.mixed, policy=args.policy
+    )
     to = error_console()
     study = plans.Study(base, timing, lambda text: to.print(text, highlight=False), keep)
     queries = args.queries[0] if args.queries else 60

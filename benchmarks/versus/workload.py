@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.model.qos import QoSGraph
 
 STREAM = "readings"
@@ -147,9 +148,8 @@ class Task:
     rate_per_s: float
     work: str
     cores: str = "*"
-    policy: str = "stride"
+    policy: str = DEFAULT_POLICY
     rider_bound_s: float = 0.1
-    workers: int = 2
     mixed: bool = False
 
     @property

@@ -34,7 +34,7 @@ def load_class(entry: EntryPoint, kind: str, base: type[object], see: str) -> ty
         found = entry.load()
     except Exception as error:
         raise ConfigError(
-            place, f"its package cannot be loaded ({error})", f"mend or uninstall {entry.value}"
+            place, f"its package cannot be loaded ({error})", f"repair or uninstall {entry.value}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(place, f"{entry.value} is not a subclass of {base.__name__}", see)

@@ -99,14 +99,6 @@ def test_a_mistake_ends_in_one_line_and_exit_code_2(
     assert not list(tmp_path.iterdir()), "something was left behind"
 
 
-@pytest.mark.parametrize("command", ["simulate", "report", "policies", "reproduce"])
-def test_every_command_has_help_with_an_example(tmp_path: Path, command: str) -> None:
-    done = daybreak(command, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert f"daybreak {command}" in done.stdout
-    assert "Example" in done.stdout
-
-
 def test_importing_daybreak_needs_no_pyspark_and_no_java(tmp_path: Path) -> None:
     """Everything but the Spark engine works where PySpark is not installed."""
     code = (

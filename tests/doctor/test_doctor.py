@@ -1,4 +1,4 @@
-"""``daybreak doctor`` finds real faults and names the command that mends each."""
+"""``daybreak doctor`` finds real faults and names the command that fixes each."""
 
 from __future__ import annotations
 

@@ -234,7 +234,13 @@ def test_a_query_that_fails_is_tried_again_on_half_then_parked() -> None:
     assert bench.tell(Woke(1500 * MS)) == [start(3, [Group((0,), (quarter,), (0,))])]
     assert bench.tell(JobEnded(3, (), failure, 3 * MS)) == [
         failed(0, 3, 2, "parked"),
-        Notice("parked", "failed 3 times; mend it, then resume it", 0, ERROR, {"error": "boom"}),
+        Notice(
+            "parked",
+            "failed 3 times; correct the cause, then resume it",
+            0,
+            ERROR,
+            {"error": "boom"},
+        ),
         AccountFailure(0, (0,), 2, 3 * MS),
     ]
     assert bench.tell(Woke(900 * SECOND)) == []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmarks.soaking.quick_jvm import quick_jvm
 from examples.kafka.broker import REMEDY, Broker, can_start, connector_jars
 
 from daybreak.spark.session import local_session
@@ -23,6 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    # Their jobs are many, small and all different: what the second compiler makes is hardly used.
+    # Children inherit it unless they are given their own.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm())
     jars = {"spark.jars": ",".join(map(str, connector_jars()))} if connector_jars() else {}
     # On a busy machine a Python worker may take longer than Spark's 15 s to connect.
     conf = {**jars, "spark.python.authenticate.socketTimeout": "120s"}

@@ -12,18 +12,19 @@ import pytest
 from benchmarks.soaking.application import delivered, pipeline, start
 from benchmarks.soaking.kills import await_delivery, kills
 from benchmarks.soaking.life import KAFKA_STAGES, LARGE_STAGES, STAGES, TABLE_STAGES, holder_of
+from benchmarks.soaking.quick_jvm import quick_jvm
 
 from daybreak.runtime.report import RunReport
 
 pytestmark = pytest.mark.spark
 
-KILLS = 5
+KILLS = 3
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_stop_it_ends_in_a_report(tmp_path: Path, told: signal.Signals) -> None:
     (tmp_path / "pipeline.toml").write_text(pipeline(20_000, 300))
-    process = start(tmp_path)
+    process = start(tmp_path, java_options=quick_jvm())
     await_delivery(process, tmp_path, 0)
     process.send_signal(told)
     said = tmp_path / "log.txt"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+import pyspark.sql.functions as F  # noqa: N812  # its usual name
 import pytest
 from benchmarks.soaking.large_kills import large_kills
 
@@ -18,7 +19,13 @@ from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs
+from daybreak.spark.jobs.large_windows import micros
+from daybreak.spark.jobs.on_executors import OnExecutors
 from daybreak.spark.log import rows
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.event_clock import as_us
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks import views
 
 if TYPE_CHECKING:
@@ -143,6 +150,34 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     streams = {row.name: row for row in snapshot.streams}
     assert streams["sales"].dead_letters == 2
     assert streams["sales"].rows_through_driver == 0
+
+
+def test_what_is_committed_stays_staged_if_the_job_fails_afterwards(tmp_path: Path) -> None:
+    """A delivery or a watermark may fail after the commit; sweeping would lose the result."""
+    nothing: Any = None
+    with RunDirectory.open(tmp_path, "large") as rundir:
+        log = CommitLog(rundir.state_db)
+        jobs = OnExecutors(nothing, nothing, SegmentStore(rundir, log), log)
+        jobs.begin()
+        first = jobs.number()
+        jobs.abandon()
+        jobs.begin()
+        assert jobs.number() != first
+        jobs.committed()
+        jobs.abandon()
+        assert log.take_abandoned() == {first}
+        log.close()
+
+
+def test_instants_of_executors_are_those_of_the_driver(spark: SparkSession) -> None:
+    texts = ["1969-12-31 23:59:58.123456", "2024-03-31 02:30:00", "2024-10-27 02:30:00.000001"]
+    frame = spark.createDataFrame([(text,) for text in texts], "text STRING").select(
+        F.to_timestamp_ntz("text").alias("local"), F.to_timestamp("text").alias("instant")
+    )
+    both = [micros(F.col(name), frame.schema[name].dataType) for name in frame.columns]
+    table, found = frame.toArrow(), frame.select(*both).toArrow()
+    for at, name in enumerate(frame.columns):
+        assert found[at].to_pylist() == as_us(table[name]).to_pylist()
 
 
 @pytest.mark.soak

@@ -39,7 +39,6 @@ def running(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
     run = app.run(
         task.policy,
         run_dir=Path(task.work) / "run",
-        workers=task.workers,
         rider_bound_s=task.rider_bound_s,
     )
 

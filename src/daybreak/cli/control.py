@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from daybreak.cli.completion import complete_assignment
 from daybreak.cli.console import console, print_json
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import count, duration, table
@@ -22,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def queries(run: RunDir, as_json: AsJson = False) -> None:
-    """Lists the queries of a running pipeline and how each stands.
+    """Lists the queries of a running pipeline and the state of each.
 
     Example: daybreak queries runs/wildfire
     """
@@ -67,7 +68,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lets a paused query go on, or tries a parked one again.
+    """Resumes a paused query, or retries a parked one.
 
     Example: daybreak resume runs/wildfire archive
     """
@@ -111,7 +112,7 @@ def register(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if there is no capacity.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what it would do to the others.")
+        bool, typer.Option("--dry-run", help="Only show what it would do to the others.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -169,6 +170,7 @@ def set_values(
         list[str],
         typer.Argument(
             metavar="KEY=VALUE...",
+            autocompletion=complete_assignment,
             help="class.NAME=PRIORITY, query.NAME.class=CLASS, query.NAME.weight=WEIGHT, "
             "query.NAME.subscribers=COUNT, policy=NAME or policy='NAME {\"train\": 100}'.",
         ),

@@ -35,7 +35,7 @@ def dashboard(
     run: Annotated[Path, typer.Argument(help="The run directory of a running or finished run.")],
     address: DashboardAddress = DEFAULT_ADDRESS,
 ) -> None:
-    """Serves a web page that shows a run and steers it, until Ctrl-C.
+    """Serves a web page that shows a run and controls it, until Ctrl-C.
 
     Example: daybreak dashboard runs/wildfire
     """

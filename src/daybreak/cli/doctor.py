@@ -1,4 +1,4 @@
-"""``daybreak doctor``: what is wrong here, and the command that mends it."""
+"""``daybreak doctor``: what is wrong here, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def doctor(
         Path | None, typer.Argument(help="A pipeline file to examine as well.")
     ] = None,
     run_dir: Annotated[
-        Path | None, typer.Option(help="Where its run will be kept; left out: runs/NAME.")
+        Path | None, typer.Option(help="Where its run will be kept; default: runs/NAME.")
     ] = None,
     dashboard_address: Annotated[
         str | None,
-        typer.Option(help=f"HOST:PORT that a dashboard must get; left out: {DEFAULT_ADDRESS}."),
+        typer.Option(help=f"HOST:PORT that a dashboard must get; default: {DEFAULT_ADDRESS}."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Examines Java, Spark, Python, packages, memory, disk and ports, and a pipeline's needs.
 
-    Prints what is wrong and the command that mends it. Starts nothing and writes nothing.
+    Prints what is wrong and the command that fixes it. Starts nothing and writes nothing.
     Exits with 0 if a run can start here, and with 1 if any check fails.
 
     Example: daybreak doctor pipeline.toml

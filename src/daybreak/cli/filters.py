@@ -69,7 +69,7 @@ def _optimum(filters: tuple[Filter, ...], graph: Dependencies) -> float:
 def simulate_(
     file: FiltersFile,
     rate: Annotated[
-        float | None, typer.Option(help="Tuples per second; left out: saturated.")
+        float | None, typer.Option(help="Tuples per second; default: saturated.")
     ] = None,
     router: Annotated[str, typer.Option(help="The router.")] = "free-first",
     compare: Annotated[
@@ -79,7 +79,7 @@ def simulate_(
     tuples: Annotated[int, typer.Option(min=100, help="Tuples per run.")] = 10_000,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 4,
     online: Annotated[
-        bool, typer.Option(help="The router learns the services instead of being told.")
+        bool, typer.Option(help="The router estimates the services' figures itself.")
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Most tuples in a call.")] = 1,
     json: Json = False,

@@ -114,7 +114,7 @@ def _caps(given: list[str]) -> dict[str, float]:
         except ValueError:
             name = ""
         if not name:
-            raise ConfigError("--group-cap", f"{text!r} is not NAME=AMOUNT", "mend it")
+            raise ConfigError("--group-cap", f"{text!r} is not NAME=AMOUNT", "correct it")
     return caps
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,47 +12,49 @@ import typer
 from daybreak.cli.console import console
 from daybreak.model.errors import ConfigError
 
-PIPELINE = """\
-# A pipeline: what arrives, what is asked, how much each answer matters.
-# Try it:    daybreak check pipeline.toml
-#            daybreak run pipeline.toml --duration-s 30
-#            daybreak simulate pipeline.toml --compare round-robin,fcfs
-[app]
-policy = "planned"           # daybreak policies lists the others
+TEMPLATES = Path(__file__).with_name("templates")
 
-[classes]                    # relative importance, and what a late answer is still worth
-alarm = { priority = 60, qos = [[0, 1.0], [1.0, 1.0], [2.0, 0.0]] }
-archive = { priority = 10 }
 
-[streams.readings]           # a built-in generator; any Structured Streaming source will do:
-format = "generator"         #   format = "json", path = "in/readings", schema = "station INT, ..."
-options = { rows = "stations", seed = 1 }
-arrivals = { process = "poisson", rate_per_s = 200 }
+class Template(StrEnum):
+    """A folder of ``templates``, which is copied as it is."""
 
-[queries.fire]
-class = "alarm"
-sql = "SELECT station, temperature, at FROM readings WHERE temperature > 40 AND humidity < 20"
-sink = { format = "console" }
+    GENERATOR = "generator"
+    FILES = "files"
+    KAFKA = "kafka"
+    GOVERNED = "governed"
 
-[queries.everything]
-class = "archive"
-sql_file = "everything.sql"
-sink = { format = "parquet", path = "out/everything" }
-"""
-SQL = "SELECT reading, station, temperature, humidity, wind, at\nFROM readings\n"
+
+#: What to do next, in the new folder.
+NEXT = {
+    Template.GENERATOR: "daybreak run pipeline.toml --duration-s 30",
+    Template.FILES: "daybreak run pipeline.toml --until-end",
+    Template.KAFKA: "export KAFKA_SERVERS=localhost:9092 && daybreak doctor pipeline.toml",
+    Template.GOVERNED: "daybreak run-script streams.py --classes classes.toml",
+}
 
 
 def init(
     name: Annotated[Path, typer.Argument(help="Folder to make.")],
+    template: Annotated[
+        Template,
+        typer.Option(
+            help="generator: a built-in source, needs nothing. files: files in, files out. "
+            "kafka: topics in, topics and files out. governed: a Spark program of your own."
+        ),
+    ] = Template.GENERATOR,
 ) -> None:
     """Makes a small project that runs as it is.
 
-    Example: daybreak init watch && cd watch && daybreak run pipeline.toml --duration-s 30
+    Example: daybreak init watch --template files
     """
     if name.exists() and (not name.is_dir() or any(name.iterdir())):
         raise ConfigError(str(name), "exists already and is not empty", "choose another name")
-    name.mkdir(parents=True, exist_ok=True)
-    for file, text in (("pipeline.toml", PIPELINE), ("everything.sql", SQL)):
-        (name / file).write_text(text, encoding="utf-8")
-        console().print(f"wrote {name / file}")
-    console().print(f"next: cd {name} && daybreak run pipeline.toml --duration-s 30")
+    source = TEMPLATES / template
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        if file.suffix == ".pyc":
+            continue
+        made = name / file.relative_to(source)
+        made.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, made)
+        console().print(f"wrote {made}", highlight=False)
+    console().print(f"next: cd {name} && {NEXT[template]}", highlight=False, soft_wrap=True)

@@ -20,10 +20,11 @@ from daybreak.report.text import duration, table
 def keep(
     config: Annotated[Path, typer.Argument(help="The mirror's TOML file; see docs/freshening.md.")],
     for_s: Annotated[
-        float | None, typer.Option("--for", min=0, help="Stop after so many seconds.")
+        float | None, typer.Option("--for", min=0, help="Stop after this many seconds.")
     ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="Only say when each object is refreshed next, and why.")
+        bool,
+        typer.Option("--status", help="Only show when each object is refreshed next, and why."),
     ] = False,
     export: Annotated[
         Path | None, typer.Option(help="Only write the copies into this Parquet file.")

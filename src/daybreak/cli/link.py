@@ -35,7 +35,7 @@ app = typer.Typer(
 
 ScenarioFile = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file with classes; left out: the two classes of the text."),
+    typer.Argument(help="A TOML file with classes; default: the two classes of the text."),
 ]
 Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second.")]
 Duration = Annotated[float | None, typer.Option("--seconds", help="How long to run.")]
@@ -97,7 +97,7 @@ def serve(
         Path | None, typer.Option(help="Append every tuple to this file, a JSON line each.")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="End when the first sender said goodbye.")
+        bool, typer.Option("--once", help="Exit when the first sender has finished.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from daybreak.cli import (
+    completion,
     control,
     dashboard,
     doctor,
@@ -60,6 +61,7 @@ app.command("report")(report.report)
 app.command("policies")(policies.policies)
 app.command("schedule")(schedule.schedule)
 app.command("reproduce")(reproduce.reproduce)
+app.command("completion")(completion.completion)
 app.add_typer(freshen.app, name="freshen")
 app.add_typer(link.app, name="link")
 app.add_typer(filters.app, name="filters")

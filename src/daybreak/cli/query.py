@@ -18,9 +18,9 @@ def query(
     pipeline: PipelineFile,
     sql: Annotated[str, typer.Argument(help="A SELECT over the pipeline's streams and views.")],
     run_dir: Annotated[
-        Path | None, typer.Option(help="The run's directory; left out: runs/NAME.")
+        Path | None, typer.Option(help="The run's directory; default: runs/NAME.")
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Print at most so many rows.")] = 50,
+    rows: Annotated[int, typer.Option(min=1, help="Print at most this many rows.")] = 50,
     master: Master = None,
     conf: Conf = None,
     packages: Packages = None,

@@ -30,7 +30,7 @@ def report(
     run: Annotated[Path, typer.Argument(help="A run directory, or the folder of its record.")],
     queries: Annotated[int, typer.Option(min=0, help="How many queries to list.")] = 10,
     png: Annotated[
-        Path | None, typer.Option(help="Where the picture goes; left out: into the run's folder.")
+        Path | None, typer.Option(help="Where the picture goes; default: into the run's folder.")
     ] = None,
     last_start: Annotated[
         bool, typer.Option("--last-start", help="Only the last start of the run directory.")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from daybreak.cli.completion import complete_experiment
 from daybreak.cli.console import console, error_console, print_json, progress
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import table
@@ -29,7 +30,10 @@ SUMMARY: tuple[Literal["experiment", "seeds", "claims", "figure"], ...] = (
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Experiments, or patterns such as 'aurora/*'.")
+        list[str] | None,
+        typer.Argument(
+            help="Experiments, or patterns such as 'aurora/*'.", autocompletion=complete_experiment
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,

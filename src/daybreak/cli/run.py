@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from daybreak.cli.completion import complete_policy
 from daybreak.cli.console import console, print_json
 from daybreak.cli.dashboard import (
     DEFAULT_ADDRESS,
@@ -44,7 +45,7 @@ PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Spark master, such as local[2] or spark://host:7077; left out: as in the pipeline, "
+        help="Spark master, such as local[2] or spark://host:7077; default: as in the pipeline, "
         "or local[*]."
     ),
 ]
@@ -59,15 +60,18 @@ Packages = Annotated[
 DriverHost = Annotated[
     str | None,
     typer.Option(
-        help="Where executors of a cluster find this process; left out: found by asking the master."
+        help="Where executors of a cluster find this process; default: found by asking the master."
     ),
+]
+PolicyName = Annotated[
+    str | None, typer.Option(help="Instead of the file's policy.", autocompletion=complete_policy)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check(
     pipeline: PipelineFile,
-    policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
+    policy: PolicyName = None,
     master: Master = None,
     conf: Conf = None,
     packages: Packages = None,
@@ -123,33 +127,35 @@ def _checked(
 
 def run(
     pipeline: PipelineFile,
-    policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
+    policy: PolicyName = None,
     run_dir: Annotated[
-        Path | None, typer.Option(help="State, checkpoints and report; left out: runs/NAME.")
+        Path | None, typer.Option(help="State, checkpoints and report; default: runs/NAME.")
     ] = None,
     duration_s: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop after so long; left out: at Ctrl-C.")
+        float | None,
+        typer.Option(min=0.0, help="Stop after this many seconds; default: at Ctrl-C."),
     ] = None,
     until_end: Annotated[
         bool,
-        typer.Option(help="Stop when all input that is there is answered; closes open windows."),
+        typer.Option(help="Stop when all present input is answered; closes open windows."),
     ] = False,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=64, help="Threads that submit jobs; left out: 2, planned: 3."),
     ] = None,
     express: Annotated[
-        int, typer.Option(min=0, max=16, help="Further ones, for the most important class alone.")
+        int,
+        typer.Option(min=0, max=16, help="Additional threads for the most important class alone."),
     ] = 0,
     reset_query: Annotated[
         list[str] | None, typer.Option(help="Restart this query at the next segment.")
     ] = None,
     forget: Annotated[
         list[str] | None,
-        typer.Option(help="Give up the place of this query, which is no longer declared."),
+        typer.Option(help="Give up the position of this query, which is no longer declared."),
     ] = None,
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Serve a web page that shows the run and steers it.")
+        bool, typer.Option("--dashboard", help="Serve a web page that shows and controls the run.")
     ] = False,
     dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     master: Master = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from daybreak.cli.completion import complete_policy
 from daybreak.cli.console import error_console
 from daybreak.cli.dashboard import DEFAULT_ADDRESS, DashboardAddress, need_web, say_plainly, serve
 from daybreak.cli.logs import LogFormat, LogLevel, set_up
@@ -29,12 +30,15 @@ def run_script(
     classes: Annotated[
         Path | None, typer.Option(help="A TOML file: classes, and which queries belong to which.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="Decides whose micro-batch runs next.")] = "planned",
+    policy: Annotated[
+        str,
+        typer.Option(help="Decides whose micro-batch runs next.", autocompletion=complete_policy),
+    ] = "planned",
     workers: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Micro-batches at a time; left out: 2.")
+        int | None, typer.Option(min=1, max=64, help="Micro-batches at a time; default: 2.")
     ] = None,
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Serve a web page that shows and steers queries.")
+        bool, typer.Option("--dashboard", help="Serve a web page that shows and controls queries.")
     ] = False,
     dashboard_address: DashboardAddress = DEFAULT_ADDRESS,
     log_format: LogFormat = "text",

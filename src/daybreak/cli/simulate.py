@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from daybreak.cli.completion import complete_policies, complete_policy
 from daybreak.cli.console import console, print_json, progress
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.shedding import SheddingParams
@@ -27,9 +28,15 @@ from daybreak.simulation.simulate import simulate as run_simulation
 
 def simulate(
     pipeline: Annotated[Path, typer.Argument(help="A pipeline file.")],
-    policy: Annotated[str | None, typer.Option(help="Instead of the file's policy.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="Instead of the file's policy.", autocompletion=complete_policy),
+    ] = None,
     compare: Annotated[
-        str | None, typer.Option(help="Further policies on the same arrivals: P2,P3.")
+        str | None,
+        typer.Option(
+            help="Further policies on the same arrivals: P2,P3.", autocompletion=complete_policies
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the file's seed.")] = None,
     duration_s: Annotated[float | None, typer.Option(help="Simulated seconds.")] = None,

@@ -25,7 +25,7 @@ def top(
     run: Annotated[Path, typer.Argument(help="The run directory of a running pipeline.")],
     sort: Annotated[str, typer.Option(help=f"Queries by {', '.join(SORTS)}.")] = "waiting",
     queries: Annotated[
-        int | None, typer.Option(min=0, help="How many to list; left out: what fits.")
+        int | None, typer.Option(min=0, help="How many to list; default: what fits.")
     ] = None,
     every_s: Annotated[float, typer.Option(min=0.1, help="Seconds between frames.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from daybreak.cli.completion import complete_policy
 from daybreak.cli.console import console, print_json, progress
 from daybreak.cli.control import named_policy
 from daybreak.model.errors import ConfigError
@@ -24,15 +25,18 @@ from daybreak.simulation.whatif import Wanted, WhatIf, what_if
 
 
 def whatif(
-    run: Annotated[Path, typer.Argument(help="The directory of a run on Spark; it may go on.")],
+    run: Annotated[Path, typer.Argument(help="The directory of a run on Spark, finished or not.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Another policy: NAME or 'NAME {\"train\": 100}'; may be repeated."),
+        typer.Option(
+            help="Another policy: NAME or 'NAME {\"train\": 100}'; may be repeated.",
+            autocompletion=complete_policy,
+        ),
     ] = None,
     last_s: Annotated[float | None, typer.Option(min=0.1, help="Only the last seconds.")] = None,
     seed: Annotated[int, typer.Option(help="For policies that draw.")] = 1,
     most: Annotated[
-        int, typer.Option(min=1, help="Replay at most so many deliveries, the newest.")
+        int, typer.Option(min=1, help="Replay at most this many deliveries, the newest ones.")
     ] = MOST,
     png: Annotated[Path | None, typer.Option(help="Write the curves as a picture there.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with the curves.")] = False,

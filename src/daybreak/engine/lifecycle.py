@@ -67,7 +67,7 @@ class Lifecycle:
             failures=status.failures, tuples=taken or None, next=status.state,
         )  # fmt: skip
         if status.state == "parked":
-            message = f"failed {status.failures} times; mend it, then resume it"
+            message = f"failed {status.failures} times; correct the cause, then resume it"
             core.notice("parked", message, box, level=ERROR, error=failure.error)
 
     def succeeded(self, box: int, tuples: int = 0) -> None:

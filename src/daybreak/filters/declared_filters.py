@@ -90,8 +90,8 @@ def load_filters(path: Path) -> tuple[Filter, ...]:
     table = Document.read(path).table()
     found: list[Filter] = []
     for name, row in table.children("filters"):
-        time_ms = row.need("service_time_ms", float, "say how long one tuple takes")
-        selectivity = row.need("selectivity", float, "say which fraction passes")
+        time_ms = row.need("service_time_ms", float, "give the time that one tuple takes")
+        selectivity = row.need("selectivity", float, "give the fraction that passes")
         threads = row.get("threads", int, 1) or 0
         after = row.strings("after") or ()
         row.done()

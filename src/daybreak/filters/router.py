@@ -60,7 +60,7 @@ class CallFailure:
 
 
 class FilterFailed(DaybreakError):
-    """A service answered with an error that trying again cannot mend, or stayed dead."""
+    """A service answered with an error that a retry cannot fix, or stayed dead."""
 
 
 class Router:

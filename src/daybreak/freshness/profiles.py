@@ -73,7 +73,7 @@ class Profile:
         total = float(interest.sum())
         if not (np.isfinite(total) and total > 0 and (interest >= 0).all()):
             raise ConfigError(
-                f"profile {self.user}", "shows no interest in any object", "drop or mend it"
+                f"profile {self.user}", "shows no interest in any object", "drop or correct it"
             )
         return interest / total
 

@@ -40,7 +40,9 @@ class RefreshLimits:
         if floor is not None and cap is not None and (floor > cap).any():
             row = int(np.argmax(floor > cap))
             raise ConfigError(
-                "limits", f"object {row} has floor {floor[row]:g} above cap {cap[row]:g}", "mend it"
+                "limits",
+                f"object {row} has floor {floor[row]:g} above cap {cap[row]:g}",
+                "correct it",
             )
         if floor is not None:
             needed = float(mirror.size @ floor)

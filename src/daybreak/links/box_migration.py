@@ -63,7 +63,7 @@ class Placement:
         for (source, target), bandwidth in self.links.items():
             if source == target or not bandwidth > 0:
                 raise ConfigError(
-                    "placement", f"link {source} -> {target} of {bandwidth} bytes/s", "mend it"
+                    "placement", f"link {source} -> {target} of {bandwidth} bytes/s", "correct it"
                 )
 
     def flows(self) -> list[LinkFlow]:

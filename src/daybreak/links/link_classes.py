@@ -64,7 +64,9 @@ class LinkClass:
         """What the class would take if everything were sent."""
         if self.rate_per_s is None:
             raise ConfigError(
-                f"link class {self.name!r}", "has no rate_per_s", "say how many tuples arrive"
+                f"link class {self.name!r}",
+                "has no rate_per_s",
+                "give the tuples that arrive per second",
             )
         return self.rate_per_s * self.size_bytes
 
@@ -78,7 +80,7 @@ def ranked(classes: Iterable[LinkClass]) -> tuple[LinkClass, ...]:
     if len(names) < len(order):
         raise ConfigError("link", "two classes have the same name", "rename one of them")
     if len({c.value for c in order}) < len(order):
-        raise ConfigError("link", "two classes have the same value", "say which one wins")
+        raise ConfigError("link", "two classes have the same value", "give them different values")
     return order
 
 

@@ -50,7 +50,7 @@ def _check_scheduler(scenario: LinkScenario) -> None:
         make_scheduler(*args, scenario.params)
     except TypeError as error:
         raise ConfigError(
-            "params", f"{dict(scenario.params)} does not fit ({error})", "mend the values"
+            "params", f"{dict(scenario.params)} does not fit ({error})", "correct the values"
         ) from error
 
 
@@ -60,7 +60,7 @@ def _class(name: str, table: Table) -> LinkClass:
     if parts is None:
         raise table.error(f"minimum {minimum!r}", 'write m of n as "6/10"', "minimum")
     value = table.need("value", float, "the class with the higher value wins")
-    deadline_ms = table.need("deadline_ms", float, "say how late a tuple may be")
+    deadline_ms = table.need("deadline_ms", float, "give the latest useful delivery")
     size_bytes = table.get("size_bytes", int, 500) or 0
     rate_per_s = table.get("rate_per_s", float)
     table.done()

@@ -34,7 +34,9 @@ def draw_traffic(
     for rank, cls in enumerate(ranked(classes)):
         if cls.rate_per_s is None:
             raise ConfigError(
-                f"link class {cls.name!r}", "has no rate_per_s", "say how many tuples arrive"
+                f"link class {cls.name!r}",
+                "has no rate_per_s",
+                "give the tuples that arrive per second",
             )
         instants = _poisson(cls.rate_per_s, duration_s, rates, seed, f"arrivals/{cls.name}")
         deadline_ns = cls.deadline_ns

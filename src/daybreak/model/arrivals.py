@@ -66,7 +66,7 @@ class Arrivals:
         if (self.process == "trace") != (self.trace is not None):
             raise refuse("process and trace disagree", 'trace = FILE goes with process = "trace"')
         if self.rate_per_s is None and self.process != "trace":
-            raise refuse("no rate_per_s", "say how many tuples arrive per second")
+            raise refuse("no rate_per_s", "give the tuples that arrive per second")
         if self.rate_per_s is not None and not 0 < self.rate_per_s <= 1e9:
             raise refuse(f"rate_per_s {self.rate_per_s}", "give a rate in (0, 1e9]")
         if not 1 <= self.burst <= 1_000_000:

@@ -78,10 +78,18 @@ class Pipeline:
 
     @classmethod
     def read(cls, path: Path, findings: Findings | None = None) -> Pipeline:
+        """The pipeline in a file; relative paths in it are relative to the file's folder.
+
+        See ``load`` for what is raised.
+        """
         return cls.load(Document.read(path), folder=path.parent, findings=findings)
 
     @classmethod
     def parse(cls, text: str, name: str = "pipeline") -> Pipeline:
+        """The pipeline in a text of TOML; relative paths are relative to the working directory.
+
+        ``name``: what messages call it. See ``load`` for what is raised.
+        """
         return cls.load(Document.parse(text, name))
 
     @classmethod

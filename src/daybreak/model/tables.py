@@ -73,7 +73,7 @@ class Document:
         try:
             return cls(name, text, tomllib.loads(text))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise ConfigError(name, f"is not valid TOML: {error}", "mend the syntax") from error
+            raise ConfigError(name, f"is not valid TOML: {error}", "correct the syntax") from error
 
     def place(self, path: tuple[str, ...], key: str | None = None) -> str:
         """``file:line: [table]``; the line is left out where it cannot be told."""

@@ -92,9 +92,13 @@ class View(Protocol):
     """
 
     @property
-    def network(self) -> Network: ...
+    def network(self) -> Network:
+        """Streams, boxes, queries and classes as declared."""
+
     @property
-    def workers(self) -> int: ...
+    def workers(self) -> int:
+        """How many workers ask for decisions; they are numbered from 0."""
+
     @property
     def rides(self) -> bool:
         """Whether boxes may be taken along by another's job here."""
@@ -151,11 +155,16 @@ class View(Protocol):
         """
 
     @property
-    def class_priority(self) -> Sequence[float]: ...
+    def class_priority(self) -> Sequence[float]:
+        """The present priority of each class, above 0; the larger, the more important."""
+
     @property
-    def query_class(self) -> Sequence[int]: ...
+    def query_class(self) -> Sequence[int]:
+        """The present class of each query."""
+
     @property
-    def query_weight(self) -> Sequence[float]: ...
+    def query_weight(self) -> Sequence[float]:
+        """The present freshness weight of each query, in (0, 1]."""
 
 
 @dataclass(slots=True)
@@ -171,6 +180,7 @@ class Work:
     buckets: int = 0
 
     def clear(self) -> None:
+        """Sets every counter to 0; called after each decision."""
         self.invocations = self.scanned = self.compared = 0
         self.evaluated = self.queued = self.buckets = 0
 
@@ -180,7 +190,13 @@ class Work:
 
 
 class Policy(Protocol):
-    """Who runs next. Implementations usually inherit ``BasePolicy``."""
+    """Decides which work runs next. Implementations usually inherit ``BasePolicy``.
+
+    One thread calls all methods, and none concurrently. ``attach`` comes first; events come in the
+    order of time; ``decide`` comes whenever a worker is idle, after all events up to that moment. A
+    policy takes time and randomness only from its arguments, so that a replay of the same events
+    takes the same decisions. An exception ends the run.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -194,10 +210,17 @@ class Policy(Protocol):
     watches_results: ClassVar[bool]
 
     def attach(self, view: View, work: Work, seed: int) -> None:
-        """Called once, before anything else. Keep ``view`` and ``work``."""
+        """Called once, before anything else. Keep ``view`` and ``work``.
+
+        ``seed``: of all random choices that the policy makes.
+        """
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
-        """Tuples were queued at a box, from a stream or from a box upstream."""
+        """``count`` tuples were queued at a box, from a stream or from a box upstream.
+
+        Also called for a box that is running. Not called for a query that is held: ``view.pending``
+        shows at ``on_returned`` what arrived meanwhile.
+        """
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         """A plan ended; its boxes are free again and may still hold tuples."""
@@ -229,9 +252,11 @@ class Policy(Protocol):
         """Results of a query left, each for so many tuples; only if ``watches_results``."""
 
     def decide(self, now_ns: int, worker: int) -> Decision:
-        """The next plan for this worker; None to wait for the next event, or ``Wait``.
+        """The next plan for this idle worker; None to wait for the next event, or ``Wait``.
 
-        Every box of a plan must be free (not running), and at least one must hold tuples.
+        Every box of a plan must be free (not running), and at least one must hold tuples; else
+        ``EngineBug`` ends the run. After None, the next call comes with the next event, not on a
+        timer.
         """
 
 
@@ -241,7 +266,11 @@ class NoParams:
 
 
 class BasePolicy(ABC):
-    """Keeps what ``attach`` gives and ignores every event."""
+    """Keeps what ``attach`` gives and ignores every event; see ``Policy`` for the contract.
+
+    A subclass sets ``name`` and ``summary``, implements ``decide`` and overrides the events it
+    needs. ``Params`` is a frozen dataclass of its parameters; ``[policy]`` of a pipeline sets them.
+    """
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
@@ -270,40 +299,43 @@ class BasePolicy(ABC):
         self.schedule_updates_ns = []
 
     def attach(self, view: View, work: Work, seed: int) -> None:
+        """Keeps ``view`` and ``work``; a policy that draws keeps ``seed`` as well."""
         del seed
         self.view = view
         self.work = work
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
-        pass
+        """Ignored."""
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
-        pass
+        """Ignored."""
 
     def on_withdrawn(self, box: int, now_ns: int) -> None:
-        pass
+        """Ignored."""
 
     def on_returned(self, box: int, cost_ns: int, now_ns: int) -> None:
+        """Treats tuples that arrived meanwhile as an arrival."""
         # What arrived meanwhile was not told, since the box was running.
         if self.view.pending[box]:
             self.on_arrival(box, 0, now_ns)
 
     def on_change(self, change: Change, now_ns: int) -> None:
-        pass
+        """Ignored: the view shows the new value."""
 
     def on_query_added(self, query: int, now_ns: int) -> None:
         """Not overridden: the policy is replaced by a fresh one, which begins from nothing."""
 
     def on_query_removed(self, query: int, now_ns: int) -> None:
-        pass
+        """Ignored."""
 
     def on_results(
         self, query: int, arrivals_ns: Sequence[int], departures_ns: Sequence[int], tuples: int
     ) -> None:
-        pass
+        """Ignored."""
 
     @abstractmethod
-    def decide(self, now_ns: int, worker: int) -> Decision: ...
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        """The next plan for this idle worker; see ``Policy.decide``."""
 
     @classmethod
     def keeps_learning(cls) -> bool:

@@ -179,6 +179,7 @@ class RunReport:
 
     @property
     def duration_s(self) -> float:
+        """How long the run took; in virtual time if it was simulated."""
         return self.spent.wall_ns / NS_PER_S
 
     @cached_property
@@ -226,14 +227,17 @@ class RunReport:
         return np.array(self.query_class, dtype=np.int64)[self.outputs.query]
 
     def by_query(self) -> dict[str, Summary]:
+        """Count, response times and utility of each query, in the order of declaration."""
         return {name: self._summary(self._span(q)) for q, name in enumerate(self.queries)}
 
     def by_class(self) -> dict[str, Summary]:
+        """The same for each class; a result counts for the class its query had at that time."""
         return {
             name: self._summary(self.class_of_output == c) for c, name in enumerate(self.classes)
         }
 
     def overall(self) -> Summary:
+        """The same for all results together."""
         return self._summary(slice(None))
 
     def _summary(self, which: slice | NDArray[np.bool_]) -> Summary:

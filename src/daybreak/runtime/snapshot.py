@@ -264,6 +264,7 @@ class Snapshot:
 
     @property
     def last(self) -> Point | None:
+        """The newest point; None before the first."""
         return self.points[-1] if self.points else None
 
     def to_json(self) -> dict[str, Any]:

@@ -77,6 +77,10 @@ class _Declared:
 class App:
     """One Spark application with its streams and continuous queries.
 
+    Declare everything first, then call ``run``. Each declaration is checked as far as it can be
+    without Spark and raises ``ConfigError`` at once; ``check`` and ``run`` check the rest. One
+    application may be run several times, one run at a time for each run directory.
+
     >>> app = App.local()                                           # doctest: +SKIP
     >>> app.stream("readings", format="json", path="in", schema="station INT, t INT")
     >>> app.query("fire", sql="SELECT station FROM readings WHERE t > 60", cls="critical")
@@ -178,7 +182,11 @@ class App:
         return html_table(repr(self).strip("<>"), rows)
 
     def query_class(self, name: str, priority: float, qos: QoSPoints = None) -> None:
-        """Declares a class of queries and how important it is."""
+        """Declares a class of queries: its priority, above 0, relative to that of other classes.
+
+        ``qos``: the utility of a result by its latency, as ``[(seconds, utility), ...]``. A class
+        that is declared again is replaced.
+        """
         graph = qos_from(qos, f"class {name!r}")
         self._classes[name] = QueryClass(name=name, priority=priority, qos=graph)
 
@@ -200,7 +208,8 @@ class App:
         """Declares a stream: any Structured Streaming source, or ``format="generator"``.
 
         ``time`` names the column with the event time, which windows need; ``watermark`` says how
-        late a row may be. Durations are texts such as ``"10 seconds"``.
+        late a row may be. Durations are texts such as ``"10 seconds"``. ``retain``: for so long
+        rows are kept for ad-hoc queries. ``ConfigError`` if the name is taken.
         """
         values = {
             "format": format, "schema": schema, "path": path, "options": options,
@@ -277,9 +286,10 @@ class App:
         """Declares a query, by SQL or as a decorator of a function on DataFrames.
 
         ``@app.query`` alone takes the defaults. A function's parameters name the streams it
-        reads; its own name is the query's unless one is given. Without a sink, rows are kept in
-        memory: ``run.rows(name)``. The weight of a query with ``subscribers`` is its share of the
-        largest such number. ``mode``: "append", "update" or "complete", see docs/modes.md.
+        reads; its own name is the query's unless one is given. It is called with DataFrames, must
+        return one, and must return the same plan whenever it is called. Without a sink, rows are
+        kept in memory: ``run.rows(name)``. The weight of a query with ``subscribers`` is its share
+        of the largest such number. ``mode``: "append", "update" or "complete", see docs/modes.md.
         """
         if callable(name):
             return self.query()(name)
@@ -312,7 +322,7 @@ class App:
     def check(
         self, policy: str | BasePolicy | None = None, findings: Findings | None = None
     ) -> CheckedApplication:
-        """Validates everything and starts nothing.
+        """Validates everything, with Spark, and starts nothing; returns what would run.
 
         ``ConfigError`` names what is wrong, ``ConfigErrors`` if that is several things; those
         that were found before, in ``findings``, are among them.
@@ -411,7 +421,10 @@ class App:
         shedding: SheddingParams | None = None,
         on_failure: OnFailure = "raise",
     ) -> Run:
-        """Starts everything; use it in a ``with`` block, or call ``stop`` yourself.
+        """Checks and starts everything; use it in a ``with`` block, or call ``stop`` yourself.
+
+        Returns when sources and workers run. ``ConfigError`` if anything declared cannot be used,
+        or if another process uses the run directory; then nothing was started.
 
         ``run_dir`` keeps state, checkpoints and the report; left out: ``runs/NAME``. A query that
         is parked is a warning, and the end of the ``with`` block raises ``QueryFailed``;

@@ -94,7 +94,9 @@ def _checked_total(objects: DataFrame) -> float:
     for name in bad:
         if row[f"bad_{name}"]:
             raise ConfigError(
-                "objects", f"{row[f'bad_{name}']} rows have no usable {name}", "mend or drop them"
+                "objects",
+                f"{row[f'bad_{name}']} rows have no usable {name}",
+                "correct or drop them",
             )
     if not row["total"] or not math.isfinite(row["total"]):
         raise ConfigError("objects", f"access sums to {row['total']}", "some must be accessed")

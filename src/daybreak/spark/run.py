@@ -50,7 +50,12 @@ WORKERS = 2
 
 
 class Run:
-    """A running application. ``with`` stops it at the end; ``report()`` is its record."""
+    """A running application: the handle that ``App.run`` returns.
+
+    It runs on threads of its own until ``stop``, which the end of a ``with`` block calls. Methods
+    may be called from any thread. A change returns when the scheduler has taken it. A name that is
+    not declared, or a value that makes no sense, raises ``ConfigError`` and changes nothing.
+    """
 
     def __init__(
         self,
@@ -87,15 +92,21 @@ class Run:
     # Changes
 
     def change_class_priority(self, cls: str, priority: float) -> None:
-        """Takes effect at the next schedule."""
+        """Gives a class another priority, above 0.
+
+        Takes effect at the next schedule and lasts until the run ends.
+        """
         self.parts.controller.execute(SetClassPriority(cls, priority))
 
     def assign_class(self, query: str, cls: str) -> None:
-        """Moves a query to another class."""
+        """Moves a query to another declared class until the run ends.
+
+        Answers given before count for the class that the query had then.
+        """
         self.parts.controller.execute(SetQueryClass(query, cls))
 
     def set_weight(self, query: str, weight: float) -> None:
-        """Changes a query's freshness weight."""
+        """Changes a query's freshness weight, in (0, 1], until the run ends."""
         self.parts.controller.execute(SetQueryWeight(query, weight))
 
     def set_subscribers(self, query: str, count: int) -> None:
@@ -103,23 +114,33 @@ class Run:
         self.parts.controller.execute(SetQuerySubscribers(query, count))
 
     def set_policy(self, policy: str | BasePolicy) -> None:
-        """Continues under another policy; jobs under way end as they are."""
+        """Continues under another policy; jobs under way end as they are.
+
+        A policy that only works in simulation is refused.
+        """
         chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
         self.parts.controller.execute(UsePolicy(chosen))
 
     def pause(self, query: str) -> None:
-        """Starts no further job of a query; what arrives waits. Lasts beyond a restart."""
+        """Starts no further job of a query; its rows wait in the log. Lasts beyond a restart.
+
+        Returns at once: a job under way ends as usual.
+        """
         self.parts.controller.execute(PauseQuery(query))
 
     def resume(self, query: str, *, skip: bool = False) -> int:
         """Ends a pause, or gives a parked query another chance.
 
-        ``skip`` first gives up the rows it failed on, permanently; returns how many.
+        Waits for its present job. ``skip`` first gives up the rows that it failed on, permanently.
+        Returns how many rows were given up.
         """
         return self.parts.controller.execute(ResumeQuery(query, skip)).skipped
 
     def drop(self, query: str) -> None:
-        """Forgets a query and its place in the streams; what it delivered stays."""
+        """Forgets a query and its place in the streams; what it delivered stays.
+
+        Waits for its present job. Rows that only this query had yet to read may be removed.
+        """
         self.parts.controller.execute(DropQuery(query))
 
     def register(
@@ -135,10 +156,11 @@ class Run:
         start: Start = "next",
         force: bool = False,
     ) -> Verdict:
-        """Adds a query while it runs; it is there again after a restart.
+        """Adds a query while the application runs; it is there again after a restart.
 
         It begins with the next segment, or with ``start="earliest"`` at the oldest one kept.
-        ``ConfigError`` if there is no capacity for it, unless ``force``.
+        Returns what its load means for the others. ``ConfigError`` if its SQL or its sink cannot be
+        used, or if there is no capacity for it, unless ``force``.
         """
         values = {
             "sql": sql, "class": cls, "qos": qos, "weight": weight, "sink": sink or MEMORY,
@@ -153,6 +175,7 @@ class Run:
 
     @property
     def name(self) -> str:
+        """The application's name."""
         return self.parts.catalog.application.name
 
     @property
@@ -172,11 +195,12 @@ class Run:
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds since the start of this run."""
         return self.parts.figures.elapsed_s
 
     @property
     def failures(self) -> dict[str, str]:
-        """Queries that failed, with why; the others continue."""
+        """Parked queries, each with its error; empty if there are none. The others continue."""
         return self.parts.driver.failures
 
     @property
@@ -185,11 +209,15 @@ class Run:
         return self.parts.status.troubles()
 
     def snapshot(self) -> Snapshot:
-        """The status now, with its last minutes."""
+        """The status now, with the last minutes of its figures."""
         return self.parts.status.snapshot()
 
     def rows(self, query: str) -> pa.Table:
-        """What a query with a memory sink has given so far; without rows before the first."""
+        """All rows of a query with a memory sink so far, in the order of delivery.
+
+        An empty table with the query's columns before the first row. ``ConfigError`` if the query
+        has another sink.
+        """
         queries = {runnable.name: runnable for runnable in self.parts.catalog.runnables}
         if query not in queries:
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, queries))
@@ -200,7 +228,7 @@ class Run:
         return queries[query].schema.empty_table() if found is None else found
 
     def healthy(self) -> None:
-        """Raises if a source or the scheduler itself has died."""
+        """Raises the error if a source or the scheduler has failed for good; else returns."""
         self.parts.health.check()
 
     def announce(self, event: str, message: str, **fields: object) -> None:
@@ -214,7 +242,7 @@ class Run:
     # Waiting and the end
 
     def wait(self, seconds: float, every_s: float = 0.1) -> None:
-        """Lets it run for so long; raises if it cannot continue."""
+        """Returns after so long; raises as ``healthy`` does if the run cannot continue."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.healthy()
@@ -223,6 +251,7 @@ class Run:
     def drain(self, timeout_s: float = 600.0, *, flush: bool = False) -> None:
         """Waits until bounded input has been read and every query has answered all of it.
 
+        Paused and parked queries are not waited for. ``ConfigError`` after ``timeout_s``.
         ``flush``: the input ends here, so windows that are still open are closed and answered,
         too. A row that comes for one of them in a later run is late.
         """
@@ -241,7 +270,11 @@ class Run:
             time.sleep(0.02)
 
     def stop(self) -> RunReport:
-        """Ends sources, jobs and threads, in this order, and writes the report. Idempotent."""
+        """Ends sources, jobs and threads, in this order, and writes the report.
+
+        Jobs under way end first; what was committed is delivered. Further calls return the same
+        report.
+        """
         if self._report is not None:
             return self._report
         parts = self.parts

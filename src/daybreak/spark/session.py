@@ -202,7 +202,7 @@ class FoundJava(NamedTuple):
 def require_java() -> FoundJava:
     """The Java that Spark will run on.
 
-    Raises ``ConfigError``, with the command that mends it, unless that is Java 17 or newer.
+    Raises ``ConfigError``, with the command that fixes it, unless that is Java 17 or newer.
     """
     java = _java()
     if java is None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.soaking.quick_jvm import quick_jvm
 from tests.until import until
 
 pytestmark = pytest.mark.spark
@@ -54,6 +55,7 @@ def start(folder: Path, how: str) -> subprocess.Popen[bytes]:
                 "--", str(folder), how,
             ],
             stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "SPARK_SUBMIT_OPTS": quick_jvm()},
         )  # fmt: skip
 
 

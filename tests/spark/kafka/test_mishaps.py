@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.soaking.quick_jvm import quick_jvm
 from examples.kafka.broker import Broker, free_port
 from examples.kafka.topics import create, read, write
 from pyspark.sql import SparkSession
@@ -111,7 +112,7 @@ def test_a_missing_connector_is_refused_with_the_setting_that_brings_it(tmp_path
         text=True,
         check=False,
         timeout=300,
-        env={**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        env={**os.environ, "SPARK_SUBMIT_OPTS": quick_jvm()},
     )
     assert done.returncode == 2, done.stderr
     [error] = json.loads(done.stdout)["errors"]

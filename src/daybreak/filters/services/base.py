@@ -52,12 +52,12 @@ class Replica(ABC):
         return error if self.redacted(trace) == trace else None
 
     def _unavailable(self, error: BaseException) -> ServiceUnavailable:
-        """A driver's error that trying again can mend."""
+        """A driver's error that a retry can fix."""
         text = self.redacted(str(error)) or type(error).__name__
         return ServiceUnavailable(f"{self.address}: {text}")
 
     def _refused(self, finding: str) -> ConfigError:
-        """The service does not accept our credentials: no retry mends that."""
+        """The service does not accept our credentials: no retry helps."""
         remedy = "check the user, password or token in its URL"
         return ConfigError(f"service at {self.address}", self.redacted(finding), remedy)
 

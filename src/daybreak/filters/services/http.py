@@ -40,7 +40,7 @@ class HttpReplica(Replica):
             )
         except httpx2.InvalidURL as error:
             raise ConfigError(
-                f"service at {self.address}", self.redacted(str(error)), "mend its URL"
+                f"service at {self.address}", self.redacted(str(error)), "correct its URL"
             ) from None
 
     async def ask(self, tuples: Sequence[Any]) -> Sequence[Any]:
@@ -70,7 +70,7 @@ class HttpReplica(Replica):
             raise ConfigError(
                 f"service at {self.address}",
                 f"answers {shown_url(path)} with status {status}",
-                "mend path, or make it answer with 200, 204 or 404",
+                "correct path, or make it answer with 200, 204 or 404",
             )
         return response.json()
 

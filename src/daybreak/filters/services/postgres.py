@@ -47,7 +47,7 @@ class PostgresReplica(Replica):
         try:
             rows = await (await self._connected()).fetch(self._query, keys)
         except (*_UNAVAILABLE, asyncpg.InterfaceError) as error:
-            # InterfaceError also means wrong keys or arguments, which no retry mends.
+            # InterfaceError also means wrong keys or arguments, for which no retry helps.
             if isinstance(error, asyncpg.InterfaceError) and "closed" not in str(error):
                 raise
             await self._forget_connections()

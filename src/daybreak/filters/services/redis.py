@@ -49,7 +49,7 @@ class RedisReplica(Replica):
             )
         except (ValueError, TypeError) as error:
             raise ConfigError(
-                f"service at {self.address}", self.redacted(str(error)), "mend its URL"
+                f"service at {self.address}", self.redacted(str(error)), "correct its URL"
             ) from None
         self._client: Redis = Redis.from_pool(pool)
 
@@ -78,7 +78,7 @@ class RedisReplica(Replica):
             raise self._judged(error) from self.shown_cause(error)
 
     def _judged(self, error: Exception) -> DaybreakError:
-        # A kind of ConnectionError, but no retry mends it.
+        # A kind of ConnectionError, but no retry helps.
         if isinstance(error, (exceptions.AuthenticationError, exceptions.AuthorizationError)):
             return self._refused(f"does not accept the credentials ({error})")
         return self._unavailable(error)

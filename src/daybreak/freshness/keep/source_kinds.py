@@ -41,7 +41,7 @@ def _urls(config: KeepConfig, source: SourceConfig, place: str) -> list[str]:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
-                place, f"{path} cannot be read ({error})", "mend urls_file"
+                place, f"{path} cannot be read ({error})", "correct urls_file"
             ) from error
         for line in lines:
             if not line.lstrip().startswith("#"):
@@ -65,10 +65,10 @@ class SqlSource:
             self.table = sa.Table(table, sa.MetaData(), autoload_with=self.engine)
             self.key = self.table.c[key]
         except KeyError as error:
-            raise ConfigError("sources", f"{table} has no column {key}", "mend key") from error
+            raise ConfigError("sources", f"{table} has no column {key}", "correct key") from error
         except (sa.exc.SQLAlchemyError, ImportError) as error:
             reason = redacted(str(error).splitlines()[0], url)
-            raise ConfigError("sources", f"{table}: {reason}", "mend url or table") from None
+            raise ConfigError("sources", f"{table}: {reason}", "correct url or table") from None
         self.url, self.max_bytes = url, max_bytes
         self.host = self.engine.url.host or "local database"
         self.keys: dict[str, Any] = {}
@@ -108,7 +108,7 @@ class FileSource:
 
     def __init__(self, folder: Path, pattern: str, max_bytes: int) -> None:
         if not folder.is_dir():
-            raise ConfigError("sources", f"{folder} is no folder", "mend path")
+            raise ConfigError("sources", f"{folder} is no folder", "correct path")
         self.folder, self.pattern, self.max_bytes = folder, pattern, max_bytes
         self.paths: dict[str, Path] = {}
 

@@ -66,6 +66,10 @@ class ClassBook:
         return name
 
     def assign(self, assignment: Assignment) -> None:
+        """Adds an assignment, or replaces that of the same pattern; the newest match counts.
+
+        ``ConfigError`` if its class is not declared.
+        """
         self.known(assignment.cls)
         self._assigned = [a for a in self._assigned if a.pattern != assignment.pattern]
         self._assigned.append(assignment)

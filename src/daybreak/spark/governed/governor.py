@@ -21,7 +21,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
-from daybreak.runtime.display import duration, plural
+from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
@@ -54,7 +54,13 @@ _TOKENS = count(1)
 
 
 class Governor:
-    """Governs the queries of one session from now on, until ``stop``. Any thread may use it."""
+    """Governs the streaming queries that one session starts from now on, until ``stop``.
+
+    A governed query waits before each micro-batch until the policy grants it; results are those of
+    the query without a governor. Queries that cannot be governed run free and are listed with the
+    reason (``free``). Any thread may call any method. A change returns when the scheduler has taken
+    it; ``ConfigError`` if a name is unknown, and then nothing has changed.
+    """
 
     def __init__(
         self,
@@ -171,7 +177,7 @@ class Governor:
         self._journal.changed("query-class", query, was, cls)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
-        """Takes effect at the next decision."""
+        """Gives a class another priority, above 0; takes effect at the next decision."""
         driver, roster = self._driver, self._roster
         was = roster.book.declared[roster.book.known(cls)].priority
         if not (isfinite(priority) and priority > 0):
@@ -244,6 +250,7 @@ class Governor:
 
     @property
     def policy(self) -> BasePolicy:
+        """The policy that decides now."""
         return self._roster.policy
 
     @property
@@ -285,17 +292,18 @@ class Governor:
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds since the governor was made."""
         return (time.time_ns() - self._roster.start_ns) / 1e9
 
     def snapshot(
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
-        """How everything stands, with its last minutes; of lists that grow, the newer entries."""
+        """The status now, with its last minutes; of lists that grow, only the newer entries."""
         shown = Shown(self.name, self.elapsed_s, self.workers, self.free, list(self.changes))
         return take_snapshot(shown, self._roster, jobs_after, points_after, changes_after)
 
     def report(self) -> RunReport:
-        """The record so far, or, once it is stopped, of all of it."""
+        """The record so far; after ``stop``, the whole record."""
         if self._report is not None:
             return self._report
         found: list[RunReport] = []
@@ -362,6 +370,12 @@ class Governor:
         state = "stopped" if self._report is not None else f"for {duration(self.elapsed_s)}"
         return f"<Governor under {self.policy.name} {state}: {counts}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the queries now, or the figures by class once it is stopped."""
+        if self._report is not None:
+            return self._report._repr_html_()
+        return snapshot_html(repr(self).strip("<>"), self.snapshot())
+
     # Small parts
 
     def _do(self, change: Callable[[], None]) -> None:
@@ -391,5 +405,11 @@ def govern(
     classes: Mapping[str, float] | ClassBook | None = None,
     **options: Any,
 ) -> Governor:
-    """Governs the queries that this session starts from now on; see ``Governor``."""
+    """Governs the streaming queries that this session starts from now on.
+
+    ``policy``: a name that ``daybreak policies`` lists, or a policy. ``classes``: priorities by
+    class, the larger the more important. ``options``: those of ``Governor``, such as ``workers``.
+    Queries that run already are left as they are. Stop the governor, or use it in a ``with`` block,
+    to let all queries run free again. ``ConfigError`` if a value makes no sense.
+    """
     return Governor(spark, policy, classes, **options)

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 
 from daybreak.spark.ingest.dead_letters import MALFORMED
 from daybreak.spark.log.large_segments import Footers, make_durable, read_footers
+from daybreak.spark.log.tables import ARRIVAL
 
 #: Rows of a file, before it is known how long rows are, and its size in memory later.
 FILE_ROWS, FILE_BYTES = 200_000, 2**26
@@ -80,7 +81,7 @@ class BatchSizes:
 
 def can_be_files(schema: StructType) -> bool:
     """Whether Parquet files hold such rows as they are, for Spark and for Arrow."""
-    return all(_fits(field.dataType) for field in schema.fields)
+    return ARRIVAL not in schema.names and all(_fits(field.dataType) for field in schema.fields)
 
 
 def _fits(kind: DataType) -> bool:

@@ -104,7 +104,9 @@ class Sources:
         """Raises if a source has failed for good."""
         for name, kept in self._kept.items():
             if kept.error is not None and self._hopeless(kept):
-                raise ConfigError(f"stream {name!r}", f"its source failed: {kept.error}", "mend it")
+                raise ConfigError(
+                    f"stream {name!r}", f"its source failed: {kept.error}", "correct it"
+                )
 
     def tend(self) -> None:
         """Starts failed sources again, each after a wait that doubles."""
@@ -135,7 +137,7 @@ class Sources:
             self._emit("source-restarted", "was started again", stream=name)
 
     def _hopeless(self, kept: _Kept) -> bool:
-        """Too often, or a mistake that only its user can mend; an outage ends by itself."""
+        """Too often, or a mistake that only its user can fix; an outage ends by itself."""
         error = kept.error or ""
         if passes(error):
             return False

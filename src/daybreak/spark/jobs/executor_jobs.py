@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -237,10 +237,14 @@ def _read_back(query: Answered, files: Sequence[StagedFile]) -> pa.Table:
 
 
 def sweep_attempts(job: str, queries: Iterable[Answered], results: Iterable[object]) -> None:
-    """Removes what attempts of tasks have staged that did not count."""
+    """Removes what attempts of tasks have staged that did not count.
+
+    What cannot be removed now is at the next start: the job is committed, so nothing fails here.
+    """
     for query, result in zip(queries, results, strict=True):
         if isinstance(result, Written):
-            listed = {file.path for file in result.files}
-            for path in query.sink.staged():
-                if path.name.startswith(f"{job}-") and path not in listed:
-                    path.unlink(missing_ok=True)
+            listed = {file.path.name for file in result.files}
+            with suppress(OSError):
+                for path in query.sink.staged():
+                    if path.name.startswith(f"{job}-") and path.name not in listed:
+                        path.unlink(missing_ok=True)

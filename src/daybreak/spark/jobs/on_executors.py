@@ -74,12 +74,17 @@ class OnExecutors:
         """A job begins."""
         self.job = None
 
+    def committed(self) -> None:
+        """What executors have staged is decided on, whatever fails now."""
+        self.job = None
+
     def abandon(self) -> None:
         """It failed: what executors have staged may go."""
         if self.job is not None:
             self._log.abandon(self.job)
 
-    def _number(self) -> str:
+    def number(self) -> str:
+        """Of the present job, under which executors stage."""
         if self.job is None:
             self._store.confirm_folder()
             self.job = self._log.new_job()
@@ -100,7 +105,7 @@ class OnExecutors:
             )
         else:
             result, cut = self._compiler.result_frame(first, frames), CutOne(first.schema)
-        return self._jobs.write(self._number(), queries, result, cut, arrival_ns)
+        return self._jobs.write(self.number(), queries, result, cut, arrival_ns)
 
     def all_rows(self, stream: str, rows: pa.Table, segments: Sequence[Segment]) -> DataFrame:
         """Rows in memory, and all rows of large segments."""
@@ -131,7 +136,7 @@ class OnExecutors:
             frames = {name: self._range_frame(picker, name, ranges[name]) for name in ranges}
             result, cut = self._window_result(queries, frames)
             cut = CutWindows(cut, tuple(windowings), first, last)
-            results.append(self._jobs.write(self._number(), queries, result, cut, arrival_ns))
+            results.append(self._jobs.write(self.number(), queries, result, cut, arrival_ns))
         empty = [[query.schema.empty_table() for query in queries]]
         return joined(results or empty), moves
 

@@ -503,6 +503,7 @@ class JobRunner:
             self._log.abandon(job)
             raise
         committed_at = time.time_ns()
+        self._on_executors.committed()
         sweep_attempts(job, queries, results)
         sinks = {q.name: q.sink for q in queries}
         failed: dict[str, Failure] = {}

@@ -9,10 +9,8 @@ and changes nothing.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,6 +21,7 @@ from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.event_time import NEVER
 from daybreak.spark.log import large_segments as large
+from daybreak.spark.log.batches import canonical, comes_again, the_same
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.log.durable import file_name, make_folder, write_durably
@@ -120,7 +119,7 @@ class SegmentStore:
         segments tell different stories, and joining them would lose or repeat rows.
         """
         with self._turn(stream):
-            text = _canonical(offsets)
+            text = canonical(offsets)
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
             if segment is None and table.num_rows:
                 segment = self._listed(stream, checkpoint_id, batch_id, text, table, arrival_ns)
@@ -144,7 +143,7 @@ class SegmentStore:
         ``write`` is given a fresh folder and the column with the event time; it gives the files
         that the segment consists of, durable. It is not called for a batch that is known.
         """
-        text = _canonical(offsets)
+        text = canonical(offsets)
         with self._turn(stream):
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
         # Others may close windows meanwhile, so it takes no turn.
@@ -498,32 +497,11 @@ class SegmentStore:
         self, stream: str, checkpoint_id: str, batch_id: int, offsets: str
     ) -> Segment | None:
         kept = self.segments(stream)
-        if not kept:
-            return None
-        newest = kept[-1]
-        if newest.checkpoint_id != checkpoint_id:
-            raise _mismatch(
-                stream,
-                f"its segments end with batch {newest.batch_id} of checkpoint "
-                f"{newest.checkpoint_id}, but batch {batch_id} comes from checkpoint "
-                f"{checkpoint_id}: the checkpoint was deleted or replaced",
-            )
-        if batch_id > newest.batch_id:
+        if not kept or not comes_again(kept[-1], checkpoint_id, batch_id):
             return None
         known = self._log.find_batch(stream, checkpoint_id, batch_id)
-        if known is None:
-            raise _mismatch(
-                stream,
-                f"batch {batch_id} comes again though its segments go on to batch "
-                f"{newest.batch_id}: the checkpoint was set back",
-            )
-        if known.offsets != offsets:
-            raise _mismatch(
-                stream,
-                f"batch {batch_id} comes again with offsets {_short(offsets)}, but its segment "
-                f"holds {_short(known.offsets)}: the checkpoint was changed",
-            )
-        return known
+        seq = the_same(known, kept[-1], batch_id, offsets).seq
+        return self._segment(stream, seq)
 
     def _remove_unlisted(self) -> None:
         """A crash between a file and its row in the log leaves the file; its batch comes again."""
@@ -553,29 +531,9 @@ def _after(segment: Segment, row: int) -> Cursor:
     return Cursor(segment.seq, row) if row < segment.rows else Cursor(segment.seq + 1, 0)
 
 
-def _canonical(offsets: object) -> str:
-    """Offsets as one text, equal for equal offsets, given as JSON text or as its value."""
-    if isinstance(offsets, str):
-        with suppress(ValueError):
-            offsets = json.loads(offsets)
-    return json.dumps(offsets, sort_keys=True, separators=(",", ":"))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def _damaged(segment: Segment, finding: str) -> ConfigError:
     return ConfigError(
         f"stream {segment.stream!r}",
         f"segment {segment.seq} is damaged ({finding})",
         "restore it, or choose a new run directory",
-    )
-
-
-def _mismatch(stream: str, finding: str) -> ConfigError:
-    return ConfigError(
-        f"stream {stream!r}",
-        finding,
-        "put the checkpoint back as it was, or start with a new run directory",
     )

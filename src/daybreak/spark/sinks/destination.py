@@ -30,6 +30,7 @@ class DeliveryId:
 
     @classmethod
     def of(cls, file: CommittedFile) -> DeliveryId:
+        """The delivery of a committed file."""
         return cls(file.query, file.job, file.id)
 
     @property
@@ -60,6 +61,7 @@ class DeclaredSink:
     limit_s: float = 600.0
 
     def error(self, finding: str, remedy: str) -> ConfigError:
+        """An error at the place of the declaration, to be raised."""
         return ConfigError(self.place, f"sink: {finding}", remedy)
 
     def need(self, option: str, example: str) -> str:
@@ -70,6 +72,7 @@ class DeclaredSink:
         return value
 
     def flag(self, option: str, *, default: bool = False) -> bool:
+        """An option that is true or false; ``ConfigError`` if it is anything else."""
         found = self.options.get(option, str(default).lower())
         if found not in ("true", "false"):
             raise self.error(f"{option} {found!r}", "give true or false")

@@ -1,0 +1,2 @@
+SELECT reading, station, temperature, humidity, wind, at
+FROM readings
