@@ -83,12 +83,15 @@ def commands() -> Iterator[Command]:
 
 
 def _parts(line: str) -> Iterator[tuple[str, ...]]:
-    """The commands of a line: between ``&&`` and ``|``, without comments."""
+    """The commands of a line: between ``&&`` and ``|``, without comments and redirections."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="&|")
     lexer.whitespace_split = True
     part: list[str] = []
-    for word in lexer:
-        if set(word) <= set("&|"):
+    words = iter(lexer)
+    for word in words:
+        if word == ">":
+            next(words)
+        elif set(word) <= set("&|"):
             yield tuple(part)
             part = []
         else:

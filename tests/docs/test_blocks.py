@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 #: Commands that need neither Spark nor a run: typed here, as they are printed.
 RUN_HERE = (
-    "init", "simulate", "policies", "schedule", "report runs/simulation", "filters optimum",
+    "init", "completion", "simulate", "policies", "schedule", "report runs/simulation", "filters optimum",
     "freshen plan", "freshen simulate", "link simulate", "reproduce",
 )  # fmt: skip
 #: These take long; ``make soak`` types them.
