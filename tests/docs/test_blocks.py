@@ -27,8 +27,8 @@ pytestmark = pytest.mark.slow
 
 #: Commands that need neither Spark nor a run: typed here, as they are printed.
 RUN_HERE = (
-    "init", "completion", "simulate", "policies", "schedule", "report runs/simulation", "filters optimum",
-    "freshen plan", "freshen simulate", "link simulate", "reproduce",
+    "init", "completion", "simulate", "policies", "schedule", "report runs/simulation",
+    "filters optimum", "freshen plan", "freshen simulate", "link simulate", "reproduce",
 )  # fmt: skip
 #: These take long; ``make soak`` types them.
 LONG = (
@@ -184,6 +184,14 @@ def test_python_blocks_run_as_printed() -> None:
         exec(code, names.setdefault(block.page, {"__name__": "docs"}))
     for path in OWN_TEST.values():
         assert (ROOT / path).is_file()
+
+
+def test_reasons_for_blocks_that_are_not_run_name_files_that_exist() -> None:
+    for block in blocks("python", "toml", "sh", "console"):
+        for path in re.findall(
+            r"\b(?:tests|examples|experiments|benchmarks)/[\w./]+\w", block.not_run or ""
+        ):
+            assert (ROOT / path).exists(), block
 
 
 def compiled(block: Block) -> Any:

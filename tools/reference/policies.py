@@ -13,7 +13,7 @@ from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import BUILTIN
 
-#: Where the idea behind a policy is explained, by the module that it is in.
+#: Where the idea behind a policy is explained, by its name; the others are about classes.
 EXPLAINED = {
     "planned": "[Planned periods](../planned.md)",
     **dict.fromkeys(
