@@ -97,7 +97,7 @@ def say(line: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parse = argparse.ArgumentParser(description="Governed queries beside FAIR pools.")
     parse.add_argument("--queries", type=int, default=50)
-    parse.add_argument("--quick", action="store_true", help="under 10 minutes on two cores")
+    parse.add_argument("--quick", action="store_true", help="about 13 minutes on two cores")
     parse.add_argument("--json", action="store_true")
     parse.add_argument("--load-s", type=float, default=180.0)
     parse.add_argument("--drain-s", type=float, default=60.0)
