@@ -110,6 +110,7 @@ def test_results_are_the_same_and_all_else_is_counted(
     # Only a micro-batch without data emits the last ones: the watermark closed them too late.
     assert counted(session, "windows") == 20
     assert set(governor.governed) == {"counts", str(unnamed.id), "windows"}
+    assert "<td>counts</td><td>alarm</td><td>running</td>" in governor._repr_html_()
     report = governor.report()
     assert report.by_query()["counts"].count == 20
     assert report.by_class()["alarm"].count == 20
@@ -118,6 +119,7 @@ def test_results_are_the_same_and_all_else_is_counted(
     assert "AvailableNow" in report.manifest["free_seen"]["once"]
     _steer(session, governor, feed, first)
     governor.stop()
+    assert "<th>p95</th>" in governor._repr_html_(), "its record, by class"
     feed.put()
     first.processAllAvailable()
     assert counted(session, "counts") == 40, "free again"
