@@ -23,7 +23,7 @@ from benchmarks.servers import PostgresServer
 CONF = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "900m",
-    "spark.network.timeout": "60s",
+    "spark.network.timeout": "600s",
 }
 PATIENCE_S = 2400.0
 #: The heap of the largest batch may exceed that of the smallest by so much.

@@ -64,7 +64,7 @@ def run(given: Settings) -> dict[str, object]:
     for name, sql in queries(given.windows).items():
         app.query(name, sql=sql, sink={"format": "parquet", "path": f"{given.out}/{name}"})
     heap, began = HeapWatch(spark), time.monotonic()
-    with app.run("stride", run_dir=Path(given.home) / "run", workers=given.workers) as running:
+    with app.run(run_dir=Path(given.home) / "run", workers=given.workers) as running:
         if given.later is not None:
             running.drain(PATIENCE_S)
             began = time.monotonic()

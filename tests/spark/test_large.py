@@ -17,6 +17,9 @@ from benchmarks.soaking.large_kills import large_kills
 
 from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
+from daybreak.report.run import job_lines
+from daybreak.runtime.starts import load_run
+from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs
 from daybreak.spark.jobs.large_windows import micros
@@ -133,7 +136,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     feed(tmp_path / "in/sales", 0, ROWS, FILES)
     feed(tmp_path / "in/others", 0, 300, 1)
     app = make_app(spark, tmp_path, 1)
-    with app.run("stride", run_dir=tmp_path / "run") as run:
+    with app.run(run_dir=tmp_path / "run") as run:
         run.drain()
         feed(tmp_path / "in/sales", ROWS, 600, 1)
         run.drain(flush=True)
@@ -142,8 +145,15 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         some = Waiting(0, "sales", 3, newest.seq, 2, whole=True)
         schemas = run.parts.catalog.application.schemas
         cut = ExecutorJobs(spark, schemas, store, tmp_path).frame("sales", [some]).toArrow()
-        assert cut["n"].to_pylist() == store.table(newest)["n"].to_pylist()[2:5]
+        [file] = store.files([some])
+        assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]
     assert run.failures == {}
+    kept, sql = Kept(tmp_path / "run"), "SELECT count(*) AS c FROM sales"
+    [[count]] = ad_hoc(spark, kept, {"sales": schemas["sales"]}, sql).to_pydict().values()
+    assert count in (newest.rows, ROWS + newest.rows), "with or without the segment before"
+    lines = job_lines(load_run(tmp_path / "run"))
+    assert "ingested rows through the driver: 0" in lines
+    assert "result rows through the driver: " in "".join(lines), "panes, and a sink in memory"
     wanted = expected(spark, tmp_path)
     for name in SQL:
         assert bag(delivered(tmp_path / "out" / name)) == wanted[name], name
