@@ -6,6 +6,7 @@ import inspect
 import re
 import textwrap
 from dataclasses import MISSING, Field, fields
+from enum import Enum
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -40,6 +41,8 @@ def typed_name(hint: Any) -> str:
     """As a reader of TOML knows it."""
     if get_origin(hint) is Literal:
         return ", ".join(f'`"{choice}"`' for choice in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return ", ".join(f"`{choice.value}`" for choice in hint)
     if get_origin(hint) in (tuple, list):
         return "array"
     choices = [h for h in get_args(hint) if h is not NoneType]
