@@ -99,7 +99,7 @@ def one_run(
             await_files(process, out, 30, log)
             cluster.kill_worker()
             killed.append("worker")
-            await_files(process, out, files(out) + 30, log)
+            await_files(process, out, files(out) + 1, log)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             shutil.rmtree(folder / "first", ignore_errors=True)
