@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run run-kafka test test-fast java chromium kafka check lock reproduce soak cluster-test clean
+.PHONY: help run run-kafka test test-fast docs reference screenshots java chromium kafka check lock reproduce soak cluster-test clean
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -27,6 +27,16 @@ test: java chromium kafka check  ## lint, types, layers, then every test
 test-fast: $(VENV)/.ready  ## tests that need no JVM and no browser: about 50 s on two cores
 	$(BIN)/python tools/test_lanes.py --fast
 
+docs: reference  ## the documentation site in build/site; every link and anchor must lead somewhere
+	$(BIN)/python -m tools.site
+
+reference: $(VENV)/.ready  ## the pages and pictures of docs/ that are generated from the code
+	$(BIN)/python -m tools.schedules
+	$(BIN)/python -m tools.reference
+
+screenshots: java chromium $(VENV)/.ready  ## the pictures of the dashboard in docs/img
+	$(BIN)/python benchmarks/screenshots.py
+
 java:
 	@tools/need-java.sh
 
@@ -47,7 +57,7 @@ reproduce: $(VENV)/.ready  ## every experiment of the source texts; rewrites doc
 
 soak: java kafka $(VENV)/.ready  ## 100 kills, 20 lost drivers, 20 kills with Kafka, 20 with tables, a full disk, ten steady minutes, Nexmark
 	$(BIN)/python benchmarks/soak.py
-	$(BIN)/python -m pytest -m soak tests/spark
+	$(BIN)/python -m pytest -m soak tests
 	$(BIN)/python benchmarks/nexmark.py --kills 20
 	$(BIN)/python benchmarks/nexmark.py --steady 10
 
@@ -55,10 +65,10 @@ cluster-test: java $(VENV)/.ready  ## a master and two workers here, workers and
 	$(BIN)/python benchmarks/cluster_test.py
 	$(BIN)/python benchmarks/large_cluster.py
 
-lock: $(VENV)/.ready  ## resolve requirements.lock anew from pyproject.toml
+lock: $(VENV)/.ready  ## resolve requirements.lock again from pyproject.toml
 	$(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/pip install --quiet uv
 	$(VENV)/.uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --all-extras --group dev --output-file requirements.lock pyproject.toml
+	  --all-extras --group dev --group docs --output-file requirements.lock pyproject.toml
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .kafka .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from daybreak.cli.main import main
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "wildfire-sim.toml"
 
@@ -135,3 +137,11 @@ def test_an_option_of_a_registered_sink_needs_a_value(tmp_path: Path) -> None:
     done = daybreak("register", str(tmp_path), "hot", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert "--sink-option: 'topic' has no value; give KEY=VALUE" in done.stderr
+
+
+def test_a_program_hands_arguments_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """As docs/cluster.md has spark-submit do."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("daybreak ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -81,10 +82,14 @@ def _options(
     del version
 
 
-def main() -> None:
-    """Runs the command; a user's mistake ends in one line and exit code 2."""
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs the command; a user's mistake ends in one line and exit code 2.
+
+    ``args``: for programs that another one starts, such as ``spark-submit``; left out: those of
+    this process.
+    """
     try:
-        app()
+        app(args)
     except ConfigError as error:
         errors = error.errors if isinstance(error, ConfigErrors) else (error,)
         for found in errors:

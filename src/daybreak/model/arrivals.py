@@ -21,8 +21,11 @@ PROCESSES: tuple[str, ...] = get_args(Process)
 class Phase:
     """For ``tuples`` tuples (or ``duration_s`` seconds) the rate is ``factor`` times the mean."""
 
+    #: The rate in this phase, in multiples of the mean rate.
     factor: float
+    #: How long the phase lasts; or
     duration_s: float | None = None
+    #: after how many tuples it ends.
     tuples: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,6 +42,7 @@ class Phase:
 class Arrivals:
     """The arrival process of one stream."""
 
+    #: Independent arrivals, evenly spaced ones, or those of a recorded trace.
     process: Process = "poisson"
     #: Mean rate; for a trace left out, or given to rescale the trace to it.
     rate_per_s: float | None = None

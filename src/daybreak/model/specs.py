@@ -103,9 +103,13 @@ class TableSpec:
 class SimulationParams:
     """How long and on what kind of machine a simulation runs."""
 
+    #: Simulated seconds in which tuples arrive.
     duration_s: float = 10.0
+    #: Threads that run queries.
     workers: int = 1
+    #: The same seed gives the same run, to the tuple.
     seed: int = 1
+    #: What scheduling and calls cost beside the work itself.
     overheads: str = "none"
     #: Offered load as a fraction of ideal capacity; all rates are scaled to meet it.
     load: float | None = None

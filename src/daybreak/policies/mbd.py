@@ -56,8 +56,9 @@ class MbdParams:
     #: Levelling waits so long before it judges what it did.
     patience_s: float = 0.5
     #: Costs and selectivities: as at the start; followed when one changed by the threshold
-    #: (s); or taken anew whenever inversion changes the frequencies (sa).
+    #: (s); or taken again whenever inversion changes the frequencies (sa).
     selectivity: Selectivity = "off"
+    #: The share by which a selectivity has to change before it is followed.
     threshold: float = 0.1
     #: Whether changes of priorities and of queries' classes are followed.
     up: bool = True

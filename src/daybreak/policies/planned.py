@@ -55,6 +55,7 @@ class PlannedParams(TrainParams):
 
     #: The share of the workers' time that is planned; the rest absorbs what varies.
     target: float = 0.93
+    #: How often there is a new plan at least, in seconds.
     replan_s: float = 1.0
 
     def __post_init__(self) -> None:

@@ -47,12 +47,13 @@ class ChosenParams(SuperboxParams):
     #: How many boxes a spanner spans.
     spans: int = 5
     #: A box of at least so many times the median cost is a superbox of its own; 0: none is.
-    #: Such a box takes ``dear_train`` tuples per call, and then yields to what it feeds.
     dear: float = 0.0
+    #: Such a box takes so many tuples per call, and then yields to what it feeds.
     dear_train: int = 1
     #: Which superbox goes first: the next in turn, or by its most urgent box, its ``top`` most
     #: urgent boxes, or a QoS graph of its own.
     priority: Literal["turn", "best", "top", "qos"] = "turn"
+    #: How many of its most urgent boxes count for a superbox.
     top: int = 3
     #: Whether a superbox that feeds a more urgent one goes before that one.
     producer_first: bool = False

@@ -3,7 +3,8 @@
 Queries are window, select, project, aggregate, two-way join, union and except, each ending in an
 output operator; every query has streams of its own. The text profiles AQSIOS but prints no
 costs: set-up, scheduling and tuple costs are ours, chosen so that tuple work alone loads 5G_4 to
-three quarters and 5I and the 3x_6 to nine tenths at the stated rates (docs/classes.md).
+three quarters and 5I and the 3x_6 to nine tenths at the stated rates
+(docs/results/notes/classes.md).
 """
 
 from __future__ import annotations

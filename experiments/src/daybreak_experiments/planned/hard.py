@@ -147,7 +147,9 @@ def hard(context: Context) -> Outcome:
 
 NOTES = (
     (
-        "The workload `mixed` of [planned/loads](#planned-loads). Each cell: utility of all that "
+        "The workload `mixed` of [planned/loads](#"
+        "plannedloads-utility-over-the-load-beside-every-policy-that-runs-on-spark"
+        "). Each cell: utility of all that "
         "arrived / p95 of the most important class / share answered. The bound is for constant "
         "rates, so that bursts and drift have none."
     ),
