@@ -16,7 +16,8 @@ application at once, each in the [mode](modes.md) that fits. Results are compare
 Spark's over the same rows; in update mode the newest row of each key, for session windows those
 that the watermark has closed. `ROW_NUMBER` is compared on rows that do not tie. Processing time
 (q12) is a column that the producer stamps. The last column states in which output modes stock
-Structured Streaming starts the same text, by its own rules (`UnsupportedOperationChecker`).
+Structured Streaming starts the same text, by its own rules (`UnsupportedOperationChecker`); where
+it is none, why not in complete mode.
 
 """
 _TABLE = """| query | asks for | mode | runs as | rows | equal to a batch | stock Spark |
@@ -39,11 +40,8 @@ def page(
         for name, query in QUERIES.items()
     ]
     equal = sum(why is None for why in unequal.values())
-    after = f", after {kills} kills at random moments" if kills else ""
-    foot = (
-        f"\n{equal} of {len(QUERIES)} results are equal to the batch: {events} events, two cores, "
-        f"{figures['took_s']:.0f} s to the end of the input{after}.\n"
-    )
+    after = f", after {kills} kill(s) at random moments" if kills else ""
+    foot = f"\n{equal} of {len(QUERIES)} results are equal to the batch, {events} events{after}.\n"
     return _HEAD + _TABLE + "\n".join(lines) + "\n" + foot
 
 

@@ -20,7 +20,7 @@ _RULES = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 
 
 def stock(spark: SparkSession) -> dict[str, str]:
-    """The output modes in which Spark would start each query, or why it would in none."""
+    """The output modes in which Spark would start each query, or why not in complete mode."""
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     prepare(session)
     for stream, schema in SCHEMAS.items():
@@ -39,7 +39,7 @@ def _verdict(session: SparkSession, sql: str) -> str:
         if why is None:
             modes.append(mode)
         else:
-            refusal = refusal or why
+            refusal = why  # that of the most permissive mode stays
     return ", ".join(modes) if modes else f"refused: {refusal}"
 
 
@@ -56,6 +56,7 @@ def _asked(session: SparkSession, sql: str) -> Iterator[tuple[str, str | None]]:
         try:
             rules.checkForStreaming(plan, mode)
         except PySparkException as error:
-            yield name, str(error).strip().split("\n")[0].split(";")[0]
+            line = str(error).strip().split("\n")[0].split(";")[0]
+            yield name, line.partition("] ")[2].partition(" SQLSTATE")[0]
         else:
             yield name, None
