@@ -55,9 +55,11 @@ check: $(VENV)/.ready  ## ruff, mypy and import-linter only
 reproduce: $(VENV)/.ready  ## every experiment of the source texts; rewrites docs/results
 	$(BIN)/daybreak reproduce --all --docs docs/results
 
-soak: java kafka $(VENV)/.ready  ## 100 kills, 20 lost drivers, 20 kills with Kafka, 20 with tables, a full disk, ten steady minutes
+soak: java kafka $(VENV)/.ready  ## 100 kills, 20 lost drivers, 20 kills with Kafka, 20 with tables, a full disk, ten steady minutes, Nexmark
 	$(BIN)/python benchmarks/soak.py
 	$(BIN)/python -m pytest -m soak tests
+	$(BIN)/python benchmarks/nexmark.py --kills 20
+	$(BIN)/python benchmarks/nexmark.py --steady 10
 
 cluster-test: java $(VENV)/.ready  ## a master and two workers here, workers and a driver killed; 1, 2 and 5 million rows past the driver
 	$(BIN)/python benchmarks/cluster_test.py

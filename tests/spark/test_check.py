@@ -103,6 +103,7 @@ REFUSED: dict[str, str] = {
     "SELECT a FROM r DISTRIBUTE BY a": "DISTRIBUTE BY",
     "SELECT /*+ REPARTITION(3) */ a FROM r": "partitioning hint",
     "SELECT a, row_number() OVER (ORDER BY a) AS n FROM r": "window function",
+    "SELECT a, rank() OVER (PARTITION BY b ORDER BY a) AS n FROM r": "ranks rows of different",
     "SELECT a, lag(a) OVER (PARTITION BY b ORDER BY at) AS n FROM r": "window function",
     "SELECT a FROM r TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
     "SELECT TRANSFORM(a) USING 'cat' FROM r": "TRANSFORM ... USING",

@@ -160,7 +160,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
                              '`"skip"` gives up the oldest rows of the query, `"block"` makes the '
                              "sources wait. Windows are skipped whole."),
     "queries.NAME.mode": (
-        '`"append"`',
+        "each row once, without state beyond windows",
         "What reaches the sink: `"
         + "`, `".join(f'"{mode}"' for mode in MODES)
         + "` ([modes](../modes.md)).",
@@ -220,9 +220,10 @@ Allowed: filters, projections, deterministic expressions and UDFs, generators su
 `DISTINCT`, `EXCEPT` and `INTERSECT`.
 
 Refused by name, because the result would depend on how tuples were batched: `LIMIT`, `ORDER BY`,
-aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. In
-[complete mode](../modes.md) most of this is allowed. Window functions (`OVER`) are refused because rows may tie. `IN` or `EXISTS` over a stream is refused because
-only a `LEFT SEMI` or `LEFT ANTI JOIN` over windows defines which rows belong together. Functions on
+aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. `RANK` and
+`DENSE_RANK` are allowed where `PARTITION BY` names the window; other window functions (`OVER`) are
+refused because rows may tie. `IN` and `EXISTS` over a stream are allowed where they compare the windows
+of both sides. The remedy names the [mode](../modes.md) that takes what is refused here. Functions on
 DataFrames face the same rules.
 
 Columns of a stream may be of any type that Arrow holds. `INTERVAL YEAR TO MONTH`, `VARIANT`,

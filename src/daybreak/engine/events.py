@@ -53,6 +53,9 @@ class Ran(NamedTuple):
     #: False where there was nothing to compute, such as windows without a row: what that took says
     #: nothing of jobs.
     computed: bool = True
+    #: What it read of what it was given, and what it left; None: all was read.
+    read: tuple[Waiting, ...] | None = None
+    left: tuple[Waiting, ...] = ()
 
 
 class Done(NamedTuple):

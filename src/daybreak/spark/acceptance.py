@@ -20,7 +20,7 @@ from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
-from daybreak.spark.sql.forms import Form, OverWindows, PanedAggregate
+from daybreak.spark.sql.forms import Form, OverState, OverWindows, PanedAggregate
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,6 @@ def unstarted(form: Form) -> Progress | None:
     match form:
         case PanedAggregate(panes=panes):
             return Progress(NEVER, way_of(panes))
-        case OverWindows():
+        case OverWindows() | OverState():  # of the latter, no micro-batch
             return Progress(NEVER, "")
     return None

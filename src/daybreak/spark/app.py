@@ -49,7 +49,7 @@ from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
 from daybreak.spark.sql.functions import Function
-from daybreak.spark.sql.modes import refuse_unretained
+from daybreak.spark.sql.modes import check_mode, watermarks_of
 from daybreak.spark.sql.static_tables import SessionTables, StaticTables
 from daybreak.spark.sql.windows.check import event_times
 from daybreak.spark.views import Views
@@ -319,6 +319,19 @@ class App:
             declare(name, None)
         return decorate
 
+    def stateful(
+        self,
+        name: str | None = None,
+        *,
+        mode: Mode = "update",
+        cls: str = DEFAULT_CLASS,
+        qos: QoSPoints = None,
+        weight: float = 1.0,
+        sink: SinkSpec | Mapping[str, Any] | Callback | None = None,
+    ) -> Callable[[Function], Function]:
+        """Declares a function on streaming DataFrames as a query that Spark's state store runs."""
+        return self.query(name, mode=mode, cls=cls, qos=qos, weight=weight, sink=sink)
+
     def check(
         self, policy: str | BasePolicy | None = None, findings: Findings | None = None
     ) -> CheckedApplication:
@@ -363,8 +376,9 @@ class App:
         schemas, times = self._read_streams(found)
         tables = found.tried(lambda: self._read_tables(spark), StaticTables(spark))
         checker = Checker(
-            spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name)
-        )
+            spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name),
+            watermarks=watermarks_of(self._streams),
+        )  # fmt: skip
         max_window_us = found.tried(
             lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
         )
@@ -498,7 +512,7 @@ class App:
                 spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
                 place=spec.place, callback=declared.callback,
                 schema=None if checked is None else checked.arrow_schema(),
-                whole=spec.mode == "complete",
+                mode=spec.mode,
             )  # fmt: skip
 
     def _schema(self, spec: StreamSpec) -> StructType:
@@ -513,7 +527,7 @@ class App:
             checked = checker.function(spec.name, declared.function, reads, spec.place, spec.mode)
         else:
             checked = views.check(spec.name, spec.sql or "", spec.place, spec.mode)
-        refuse_unretained(checked, {**self._streams, **views.streams}, spec.place)
+        check_mode(checked, spec, {**self._streams, **views.streams})
         return checked
 
     def _network(self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]) -> Network:

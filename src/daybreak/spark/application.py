@@ -83,7 +83,7 @@ class CheckedApplication:
             name: make_sink(
                 name, spec.sink or MEMORY, self.folder, staging,
                 place=spec.place, callback=self.callbacks.get(name), limit_s=limit_s,
-                schema=self.checked[name].arrow_schema(), whole=self.checked[name].is_whole,
+                schema=self.checked[name].arrow_schema(), mode=self.checked[name].sink_mode,
             )
             for name, spec in self.specs.items()
             if not (spec.sink and spec.sink.format == VIEW)

@@ -66,6 +66,7 @@ from daybreak.spark.session import jvm_pid
 from daybreak.spark.sinks.delivery import Recovery, publish, recover
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.stateful.stateful_queries import StatefulQueries
 from daybreak.version import __version__
 
 LIMITS = Limits()
@@ -184,6 +185,7 @@ class RunnerFactory:
     storage: Storage
     syncer: FileSyncer
     plans: Plans
+    stateful: StatefulQueries
 
     def tagged(self, tag: str) -> JobRunner:
         """For the thread that calls; its jobs can be cancelled by the tag."""
@@ -195,7 +197,7 @@ class RunnerFactory:
         return JobRunner(
             application.spark, application.schemas, storage.store, storage.log, storage.partials,
             self.syncer, storage.rundir.scratch / name, self.plans.worker(name),
-            application.tables,
+            application.tables, self.stateful,
         )  # fmt: skip
 
 
@@ -238,7 +240,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         syncer = FileSyncer(log, catalog.sinks)
         threads.callback(syncer.close)
         threads.callback(close_sinks, catalog.sinks)
-        runners = RunnerFactory(application, storage, syncer, plans)
+        runners = _runners(application, storage, syncer, plans, threads)
         driver = _driver(catalog, engine, figures, runners, retention, maintenance, limits, emit)
         threads.callback(driver.join)
         arrivals = Arrivals(late, driver)
@@ -289,6 +291,21 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
             warmup, driver, arrivals, inflow, retention, record, changes, health, controller,
             status, protocol, control, emit, threads.pop_all(), files.pop_all(),
         )  # fmt: skip
+
+
+def _runners(
+    application: CheckedApplication,
+    storage: Storage,
+    syncer: FileSyncer,
+    plans: Plans,
+    threads: ExitStack,
+) -> RunnerFactory:
+    stateful = StatefulQueries(
+        application.spark, application.schemas, storage.rundir, storage.store, storage.log,
+        application.tables,
+    )  # fmt: skip
+    threads.callback(stateful.close)
+    return RunnerFactory(application, storage, syncer, plans, stateful)
 
 
 def _open_storage(

@@ -384,7 +384,7 @@ class Driver:
 
     def _done(self, boxes: tuple[int, ...], ran: Ran) -> Done:
         behind = tuple(b for b in boxes if self._queries[b].name in ran.undelivered)
-        return Done(boxes, ran, behind=behind)
+        return Done(boxes, ran, ran.read, ran.left, behind)
 
     def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
         cell = [self._queries[b] for b in group.cell]

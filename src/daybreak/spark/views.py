@@ -102,7 +102,7 @@ class Views:
         if mode == "complete":
             return self._checker.through(name, sql, place, self._plain, mode)
         try:
-            checked = self._checker.sql(name, sql, place)
+            checked = self._checker.sql(name, sql, place, mode)
         except ConfigError as error:
             if not self._plain:
                 raise

@@ -9,7 +9,7 @@ from typing import Any
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import silent
-from daybreak.spark.governed.bridge import (
+from daybreak.spark.gates.bridge import (
     GateEvent,
     Gone,
     NoBridge,

@@ -13,7 +13,7 @@ from daybreak.engine.state import JobState
 from daybreak.model.network import Network
 from daybreak.model.qos import QoSGraph
 from daybreak.runtime.monitor import Monitor
-from daybreak.spark.governed.bridge import QueryStarted, Seen, UnitGroup
+from daybreak.spark.gates.bridge import QueryStarted, Seen, UnitGroup
 from daybreak.spark.governed.class_book import Assignment
 
 

@@ -34,7 +34,7 @@ from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import CheckedQuery, Checker
 from daybreak.spark.sql.fingerprints import query_fingerprint
 from daybreak.spark.sql.forms import OverRetained, OverWindows
-from daybreak.spark.sql.modes import refuse_unretained
+from daybreak.spark.sql.modes import check_mode, watermarks_of
 from daybreak.spark.sql.windows.check import event_times, refuse_long
 
 
@@ -48,10 +48,10 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
     if spec.name in application.streams:
         raise ConfigError(spec.place, "a stream has the same name", "rename one of them")
     times = event_times(application.streams, application.schemas)
-    checked = Checker(application.spark, application.schemas, times).sql(
-        spec.name, spec.sql or "", spec.place, spec.mode
-    )
-    refuse_unretained(checked, application.streams, spec.place)
+    watermarks = watermarks_of(application.streams)
+    checker = Checker(application.spark, application.schemas, times, watermarks=watermarks)
+    checked = checker.sql(spec.name, spec.sql or "", spec.place, spec.mode)
+    check_mode(checked, spec, application.streams)
     for stream in checked.reads:
         is_view = application.streams[stream].format == VIEW
         if is_view and box_name(stream) not in application.checked:
@@ -73,7 +73,7 @@ def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDir
     )
     sink = make_sink(
         spec.name, spec.sink, application.folder, rundir.staging, place=spec.place,
-        schema=checked.arrow_schema(), whole=checked.is_whole,
+        schema=checked.arrow_schema(), mode=checked.sink_mode,
     )  # fmt: skip
     return Runnable(checked, sink)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from daybreak.engine.inbox import Inbox, Waiting
-from daybreak.spark.governed.bridge import SourceRead, UnitGroup
+from daybreak.spark.gates.bridge import SourceRead, UnitGroup
 
 #: How much one micro-batch counts among earlier ones.
 _LATEST = 0.3

@@ -31,7 +31,7 @@ from daybreak.engine.instructions import (
 from daybreak.model.limits import Limits
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.governed.bridge import (
+from daybreak.spark.gates.bridge import (
     Bridge,
     Ended,
     GateEvent,

@@ -11,8 +11,8 @@ from daybreak.engine.events import Done, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.instructions import Group as JobGroup
 from daybreak.engine.instructions import StartJob
+from daybreak.spark.gates.bridge import Ready, UnitGroup
 from daybreak.spark.governed.backlog import NS_PER_MS, what_was_read
-from daybreak.spark.governed.bridge import Ready, UnitGroup
 
 #: Starts a query again, where its last checkpoint ended.
 Restart = Callable[[], object]

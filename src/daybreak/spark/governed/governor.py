@@ -25,7 +25,7 @@ from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.spark.governed.bridge import (
+from daybreak.spark.gates.bridge import (
     CLASS_PROPERTY,
     RESTART_PROPERTY,
     Bridge,

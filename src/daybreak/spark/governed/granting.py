@@ -9,7 +9,7 @@ from collections.abc import Callable
 from daybreak.engine.events import Done, Failure, JobBegan, JobEnded
 from daybreak.engine.instructions import StartJob
 from daybreak.spark.failures import one_line
-from daybreak.spark.governed.bridge import Bridge, UnitGroup
+from daybreak.spark.gates.bridge import Bridge, UnitGroup
 from daybreak.spark.governed.governed_queries import NOTHING, Governed, GrantOrder, Grants, Job
 from daybreak.spark.governed.roster import Roster
 

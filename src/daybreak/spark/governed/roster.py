@@ -28,8 +28,8 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
+from daybreak.spark.gates.bridge import SourceRead, UnitGroup
 from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting
-from daybreak.spark.governed.bridge import SourceRead, UnitGroup
 from daybreak.spark.governed.class_book import ClassBook
 from daybreak.spark.governed.governed_queries import Governed
 

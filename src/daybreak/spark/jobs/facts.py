@@ -9,7 +9,7 @@ from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.check import CheckedQuery
-from daybreak.spark.sql.forms import Form, OverRows, OverWindows, PanedAggregate, SqlBody
+from daybreak.spark.sql.forms import Form, OverRows, OverState, OverWindows, PanedAggregate, SqlBody
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:
@@ -24,13 +24,14 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
         # Rows dropped at a view would be missing in several queries and counted in none.
         # A whole result is of all that is retained, whatever is dropped of what waits.
         spared=not isinstance(form, OverRows) or isinstance(runnable.sink, ViewSink),
-        on_full=spec.on_full,
+        # What Spark has planned to read cannot be taken back.
+        on_full="block" if isinstance(form, OverState) else spec.on_full,
     )
 
 
 def _kind(checked: CheckedQuery, prepared: bool) -> Kind:
     is_sql, kind = isinstance(checked.body, SqlBody), checked.form.job_kind
-    small = is_sql and kind != "filter" and not checked.is_whole
+    small = is_sql and kind != "filter" and isinstance(checked.form, OverRows | OverWindows)
     return "prepared" if prepared and small else kind
 
 

@@ -9,7 +9,7 @@ from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.window_inbox import replayed
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.sql.forms import Form, OverRetained, OverWindows
+from daybreak.spark.sql.forms import Form, OverRetained, OverState, OverWindows
 
 
 def inbox_of(
@@ -25,7 +25,7 @@ def inbox_of(
     """
     if isinstance(form, OverWindows):
         return replayed(form.windowing, store, starts, closed_us)
-    kind = EntireInbox if isinstance(form, OverRetained) else Inbox
+    kind = EntireInbox if isinstance(form, OverRetained | OverState) else Inbox
     return kind.of(item for s, at in starts.items() for item in store.waiting(s, at, end_seq(s)))
 
 

@@ -42,6 +42,7 @@ from daybreak.spark.jobs.prepared.recipes import (
 )
 from daybreak.spark.jobs.retained import Retained
 from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.stepped import StatefulJobs
 from daybreak.spark.jobs.windows import compute, with_anchors
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
@@ -60,6 +61,7 @@ from daybreak.spark.sql.forms import (
     Form,
     FunctionBody,
     OverRetained,
+    OverState,
     OverWindows,
     PanedAggregate,
     SqlBody,
@@ -106,11 +108,13 @@ class JobRunner:
         scratch: Path,
         prepared: PlanRunner | None = None,
         tables: StaticTables | None = None,
+        stateful: StatefulJobs | None = None,
     ) -> None:
         """``scratch``: a folder of its own that executors can read too.
 
         ``prepared``: runs small trains without a Spark job; left out: every job is ordinary.
-        ``tables``: static ones, of which every job sees one version.
+        ``tables``: static ones, of which every job sees one version. ``stateful``: runs the jobs of
+        stateful queries.
         """
         # A clone, not newSession(): it keeps the user's temporary views and functions.
         self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
@@ -125,6 +129,7 @@ class JobRunner:
         self._catalyst = Catalyst(self._session)
         self._prepared = prepared
         self._tables = tables
+        self._stateful = stateful
         self._session_tables = SessionTables(self._session, self._catalyst)
         jobs = ExecutorJobs(self._session, schemas, store, scratch)
         self._on_executors = OnExecutors(self, jobs, store, log)
@@ -163,9 +168,11 @@ class JobRunner:
     ) -> Ran:
         began_ns, started = time.time_ns(), time.perf_counter_ns()
         self._ways.clear()
+        form = queries[0].checked.form
+        if isinstance(form, OverState):
+            return self._step(queries[0], taken, may_commit)
         self._take_tables()
         since: Since = None
-        form = queries[0].checked.form
         results: Sequence[Result]
         if isinstance(form, OverWindows):
             results, moves = self._compute_windows(queries, taken, cell)
@@ -201,6 +208,32 @@ class JobRunner:
             stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
             way=next((way for way in WAYS if way in self._ways), None),
             computed=bool(self._ways),
+        )
+
+    def _step(
+        self, query: Runnable, taken: Sequence[Waiting], may_commit: Callable[[], None]
+    ) -> Ran:
+        """A job of a stateful query, which commits from within its micro-batches."""
+        assert self._stateful is not None
+        began_ns, started = time.time_ns(), time.perf_counter_ns()
+
+        def commit(rows: pa.Table, moves: Sequence[Move]) -> tuple[int, dict[str, Failure]]:
+            may_commit()
+            return self._commit([query], [rows], [moves])
+
+        done = self._stateful.run(query, taken, commit, self._scratch.name)
+        first = min((item.arrival_ns for item in done.read), default=None)
+        return Ran(
+            rows=(done.rows,),
+            work_ns=max(0, time.perf_counter_ns() - started - done.commit_ns),
+            commit_ns=done.commit_ns,
+            committed_at_ns=done.committed_at_ns,
+            began_ns=began_ns,
+            undelivered=done.undelivered,
+            stale_since_ns=(first if done.rows else None,),
+            way="executors",
+            read=done.read,
+            left=done.left,
         )
 
     def _moves(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> list[list[Move]]:
@@ -263,6 +296,7 @@ class JobRunner:
             frame.createOrReplaceTempView(quoted(stream))
         if isinstance(body, FunctionBody):
             result = body.function(*(self._session.table(quoted(s)) for s in checked.reads))
+            assert body.repeatable is not None
             body.repeatable.confirm(self._catalyst, result)
         else:
             for view, parsed in body.through:

@@ -5,6 +5,8 @@
     STORE/store.json     the log that lists what is here
     STORE/segments/      what was ingested, where it is large
     STORE/checkpoints/   Structured Streaming's own checkpoints, one folder a stream
+    STORE/state/         checkpoints and steps of stateful queries, one folder a query
+    STORE/feed/          segments that stateful queries are reading
     STORE/staging/       results of sinks that are not files, before they are delivered
     STORE/dead/          malformed records, kept aside
     STORE/late/          rows that came after their windows were closed

@@ -22,7 +22,7 @@ class Cursor(NamedTuple):
 class Progress:
     """How far a query over windows is: a point in event time, not a row."""
 
-    #: Windows that end at or before this are emitted.
+    #: Windows that end at or before this are emitted. Of a stateful query: its last micro-batch.
     closed_us: int
     #: Identifies how the query makes partial aggregates of the rows before its cursor; empty if
     #: it is computed from rows. None in a log of an older layout, which did not record it.
@@ -107,7 +107,10 @@ class CursorMove:
 
 @dataclass(frozen=True, slots=True)
 class ProgressMove:
-    """A query has emitted its windows that end after ``old_us`` and up to ``new_us``."""
+    """A query has emitted its windows that end after ``old_us`` and up to ``new_us``.
+
+    Of a stateful query: the numbers of its micro-batches, in place of instants.
+    """
 
     query: str
     old_us: int

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from daybreak.model import ConfigError
 from daybreak.model.environment import resolved
 from daybreak.model.errors import suggestion
-from daybreak.model.specs import SinkSpec
+from daybreak.model.specs import Mode, SinkSpec
 from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.sinks.calls import CallbackSink, DestinationSink
 from daybreak.spark.sinks.console import ConsoleSink
@@ -60,19 +60,24 @@ def make_sink(  # noqa: PLR0911  # one for each format
     callback: Callback | None = None,
     limit_s: float = 600.0,
     schema: pa.Schema | None = None,
-    whole: bool = False,
+    mode: Mode | None = None,
 ) -> Sink:
     """The sink a query declares. Checks everything and writes nothing.
 
     ``folder``: what a relative path is relative to. ``staging``: the run directory's, for sinks
     that are not files. ``callback``: the function of a ``python`` sink, which has ``limit_s``.
-    ``schema``: of the query's rows, where it is known. ``whole``: each result replaces the last.
+    ``schema``: of the query's rows, where it is known. ``mode``: of the query.
     """
     place = place or f"query {query!r}"
     make = _SinkMaker(query, replace(spec, options=resolved(spec.options, place)), place)
     make.check()
-    if whole:
+    if mode == "complete":
         return make.whole(folder, staging, callback, limit_s)
+    if mode == "update" and spec.format in IN_FOLDERS:
+        raise make.error(
+            f"{spec.format} cannot replace rows, as update mode does",
+            "use postgres with a key, memory, kafka, console or a python function",
+        )
     destination = None if spec.format in _OPTIONS else find_destination(spec.format)
     if destination is not None:
         declared = DeclaredSink(

@@ -20,8 +20,9 @@ together are, as a multiset, the result of the whole. Why each allowed node keep
 - ``mapInArrow`` and ``mapInPandas`` of a query function: its author promises that each row gives
   its output rows alone. They are given batches, and batches depend on the cut.
 
-- Above a window: GROUP BY, DISTINCT, EXCEPT, INTERSECT and joins of streams that never bring rows
-  of two windows together. They are not linear in rows, but in windows; see ``windows.flow``.
+- Above a window: GROUP BY, DISTINCT, EXCEPT, INTERSECT, RANK, DENSE_RANK and joins of streams that
+  never bring rows of two windows together. They are not linear in rows, but in windows; see
+  ``windows.flow``.
 
 What is not in the list is refused, so a node that a later Spark adds is refused, too.
 """
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field
 
 from daybreak.spark.event_time import Band, Grid
 from daybreak.spark.sql.plan_nodes import Node, short_name
+from daybreak.spark.sql.windows.expressions import parse_list
 from daybreak.spark.sql.windows.flow import Flows, Misfit, Unsupported
 
 
@@ -74,6 +76,8 @@ _ONE_TO_ONE = frozenset({"Project", "Filter"})
 _PROMISED = frozenset({"MapInArrow", "MapInPandas", "PythonMapInArrow"})
 _ROW_WISE = _NAMES | _ONE_TO_ONE | {"Generate", "Expand", "Union", "Join", "LateralJoin"}
 _GATHERING = frozenset({"Aggregate", "Distinct", "Except", "Intersect"})
+#: Rows that tie have one rank, whatever the order in which they are read.
+_RANKS = frozenset({"Rank", "DenseRank"})
 _PARTITIONING = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions"})
 _STATIC = _LEAVES | _ROW_WISE | _GATHERING | {"Sort"} | _PARTITIONING
 _GENERATORS = frozenset(
@@ -165,10 +169,10 @@ def _subquery(stream: str, trees: list[Node]) -> Refused:
             "use subqueries over static tables only, or join over windows",
         )
     return Refused(
-        f"has IN or EXISTS with a subquery over stream {stream!r}, which is not supported",
-        "write it as a join over the same windows, FROM (SELECT *, window(at, '10 seconds') AS w "
-        "FROM ...) x LEFT SEMI JOIN (SELECT *, window(at, '10 seconds') AS w FROM ...) y "
-        "ON x.w = y.w AND ...; LEFT ANTI JOIN for NOT EXISTS",
+        f"has IN or EXISTS with a subquery over stream {stream!r}, and not of the same window",
+        "compare the windows of both sides, or write it as a join over them, FROM (SELECT *, "
+        "window(at, '10 seconds') AS w FROM ...) x LEFT SEMI JOIN (SELECT *, window(at, "
+        "'10 seconds') AS w FROM ...) y ON x.w = y.w AND ...; LEFT ANTI JOIN for NOT EXISTS",
     )
 
 
@@ -221,7 +225,7 @@ class _Rules:
         """Whether the node brings rows of streams together."""
         if node.kind == "Join":
             return all(self.reads(child) for child in node.children)
-        return node.kind in _GATHERING and bool(self.reads(node))
+        return node.kind in (*_GATHERING, "Window") and bool(self.reads(node))
 
     def check(self, node: Node) -> frozenset[str]:
         """Refuses what is not allowed at or below the node; gives the streams it reads."""
@@ -236,6 +240,8 @@ class _Rules:
         return reads
 
     def _check_kind(self, node: Node, *, is_static: bool) -> None:
+        if not is_static and node.kind == "Window" and _ranks_only(node):
+            return
         if node.kind in (_STATIC if is_static else _ROW_WISE | _GATHERING | _PROMISED):
             _check_functions(node, is_static=is_static)
             return
@@ -253,10 +259,12 @@ class _Rules:
             raise Refused(f"has SORT BY, and {_CUT}", _REFUSALS["Sort"][1])
         if node.kind == "Window":
             raise Refused(
-                "has a window function (OVER ...), which is not supported over streams: rows that "
-                "tie in its ORDER BY are numbered in the order they are read",
-                "aggregate instead, such as max(v) ... GROUP BY window(at, '10 seconds'), k, and "
-                "join with that for the whole rows; or compute it where the results are read",
+                "has a window function (OVER ...) other than RANK and DENSE_RANK, which is not "
+                "supported over streams: rows that tie in its ORDER BY are numbered in the order "
+                "they are read",
+                "use RANK within windows, or aggregate instead, such as max(v) ... GROUP BY "
+                "window(at, '10 seconds'), k, and join with that for the whole rows; or compute it "
+                "where the results are read",
             )
         if node.kind in _PARTITIONING:
             raise Refused(
@@ -287,6 +295,14 @@ class _Rules:
             _check_type(_join_type(node), _BETWEEN_STREAMS)
         else:
             _check_type(_join_type(node), _STREAM_LEFT if left else _STREAM_RIGHT)
+
+
+def _ranks_only(node: Node) -> bool:
+    """Whether all functions of a node with OVER are ranks."""
+    called = [named.children[0] for named in parse_list(node.fields["windowExpressions"])]
+    return all(
+        found.kind == "WindowExpression" and found.children[0].kind in _RANKS for found in called
+    )
 
 
 def _check_functions(node: Node, *, is_static: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
-from daybreak.model.specs import Mode
+from daybreak.model.specs import MODES, Mode
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
@@ -36,7 +36,7 @@ from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, views_in
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import plain_schema, quoted, take_apart
-from daybreak.spark.sql.determinism import Determinism, moving
+from daybreak.spark.sql.determinism import OPTIMIZER, Determinism, moving
 from daybreak.spark.sql.forms import (
     Body,
     Composable,
@@ -44,6 +44,7 @@ from daybreak.spark.sql.forms import (
     FunctionBody,
     OverRetained,
     OverRows,
+    OverState,
     OverWindows,
     PanedAggregate,
     SqlBody,
@@ -52,7 +53,8 @@ from daybreak.spark.sql.forms import (
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
 from daybreak.spark.sql.messages import first_line, position_in
-from daybreak.spark.sql.plan_nodes import parse_plan
+from daybreak.spark.sql.plan_nodes import Node, parse_plan
+from daybreak.spark.sql.streaming import StreamingChecker
 from daybreak.spark.sql.windows.aggregate import take_apart as take_aggregate
 from daybreak.spark.sql.windows.check import windowing_of
 from daybreak.spark.sql.windows.pane_plans import panes_of
@@ -62,8 +64,8 @@ from daybreak.spark.sql.windows.parsed import window_fault, with_anchors, withou
 #: "stateless": also joins with static tables, unions, generators, subqueries.
 #: "window": aggregates, joins and set operations over windows of event time.
 #: "function": a Python function on DataFrames whose rows stand alone.
-#: "complete": any query, over all that its streams retain.
-Kind = Literal["filter", "stateless", "window", "function", "complete"]
+#: "stateful": a streaming query of Spark's; "complete": any query, over all that is retained.
+Kind = Literal["filter", "stateless", "window", "function", "stateful", "complete"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,16 @@ class CheckedQuery:
         return self.form.windowing if isinstance(self.form, OverWindows) else None
 
     @property
+    def sink_mode(self) -> Mode | None:
+        """What its sink is given; None: rows that are added, each once."""
+        match self.form:
+            case OverState(mode="update"):
+                return "update"
+            case OverRetained():
+                return "complete"
+        return None
+
+    @property
     def is_whole(self) -> bool:
         """Whether each result replaces the one before: complete mode."""
         return isinstance(self.form, OverRetained)
@@ -114,12 +126,15 @@ class Checker:
         *,
         panes: bool = True,
         tables: Sequence[str] = (),
+        watermarks: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         """``times``: the column with the event time, of each stream that declares one.
 
         ``panes``: whether long and overlapping windows are computed from partial aggregates.
-        ``tables``: static ones whose rows may be replaced.
+        ``tables``: static ones whose rows may be replaced. ``watermarks``: the column with the
+        event time and how late rows may be, of each stream that declares both.
         """
+        self._streaming = StreamingChecker(spark, watermarks or {})
         self._tables = tables
         self._times = times or {}
         self._with_panes = panes
@@ -169,7 +184,16 @@ class Checker:
                 read, whole = tuple(sorted(self._any(frame))), OverRetained()
                 body = SqlBody(text, parsed)
                 return CheckedQuery(name, read, frame.schema, "complete", body, whole)
-            plan, shape, windowing = self._allowed_or_hint(frame)
+            body = SqlBody(text, parsed)
+            if mode == "update":
+                return self._stateful(name, body, mode)
+            try:
+                plan, shape, windowing = self._allowed(frame)
+            except Refused as refused:
+                if mode == "append":
+                    with suppress(Refused):
+                        return self._stateful(name, body, mode)
+                raise self._with_hint(refused, frame, body) from None
         reads = tuple(sorted(shape.reads))
         if windowing is not None:
             parsed = self._anchored(place, plan, parsed, windowing)
@@ -218,24 +242,60 @@ class Checker:
         plan = frame._jdf.queryExecution().analyzed()
         inner = listed(plan.subqueriesAll())
         trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
-        shape = shape_of(trees[0], trees[1:], self._streams, self._times)
+        try:
+            shape = shape_of(trees[0], trees[1:], self._streams, self._times)
+        except Refused as refused:
+            joins = self._as_joins(plan, trees[1:])
+            if joins is None:
+                raise
+            try:
+                shape = shape_of(joins[0], joins[1:], self._streams, self._times)
+            except Refused:
+                raise refused from None
         if not shape.reads:
             raise Refused("reads no stream", suggestion("", self._streams.values()))
         self._determinism.check([plan, *inner], trees)
         check_columns(frame.schema)
         return plan, shape, windowing_of(shape, frame.schema.names, self._times)
 
-    def _allowed_or_hint(self, frame: DataFrame) -> tuple[Plan, Shape, Windowing | None]:
-        """As ``_allowed``; a refusal names the mode that would take the query."""
+    def _as_joins(self, plan: Plan, subqueries: list[Node]) -> list[Node] | None:
+        """The plan with IN and EXISTS over streams as the semi and anti joins that Spark makes.
+
+        None where no subquery reads a stream. Whether such joins keep to windows is then asked as
+        of any other; what runs is the query as written.
+        """
+        if not any(streams_in(tree, [], self._streams) for tree in subqueries):
+            return None
         try:
-            return self._allowed(frame)
-        except Refused as refused:
-            try:
-                self._any(frame)
-            except Refused:
-                raise refused from None
-            remedy = f'{refused.remedy}; or declare mode = "complete"'
-            raise Refused(refused.finding, remedy) from None
+            for rule in ("PullupCorrelatedPredicates", "RewritePredicateSubquery"):
+                plan = self._catalyst.scala_object(f"{OPTIMIZER}.{rule}").apply(plan)
+        except (PySparkException, Py4JError):
+            return None
+        inner = listed(plan.subqueriesAll())
+        return [parse_plan(part.toJSON()) for part in (plan, *inner)]
+
+    def _stateful(
+        self, name: str, body: Body, mode: Mode, reads: tuple[str, ...] = ()
+    ) -> CheckedQuery:
+        """A query that Spark's state store takes in this mode; ``Refused`` if it does not."""
+        schemas = {stream: frame.schema for stream, frame in self._frames.items()}
+        frame = self._streaming.frame(body, mode, schemas, reads)
+        found = reads or tuple(sorted(self._any(frame)))
+        form = OverState(mode, self._streaming.watermarks_of(found))
+        return CheckedQuery(name, found, frame.schema, "stateful", body, form)
+
+    def _with_hint(
+        self, refused: Refused, frame: DataFrame, body: Body, reads: tuple[str, ...] = ()
+    ) -> Refused:
+        """A refusal that names the first mode that would take the query."""
+        for mode in MODES:
+            with suppress(Refused, PySparkException, Py4JError):
+                if mode == "complete":
+                    self._any(frame)
+                else:
+                    self._stateful("", body, mode, reads)
+                return Refused(refused.finding, f'{refused.remedy}; or declare mode = "{mode}"')
+        return refused
 
     def _any(self, frame: DataFrame) -> frozenset[str]:
         """The streams that any deterministic query reads; ``Refused`` if it is not one."""
@@ -304,12 +364,18 @@ class Checker:
                 )
         with self._explaining(place):
             schemas = {stream: self._frames[stream].schema for stream in reads}
+            if mode == "update" or (mode == "append" and not self._accepts(function, reads)):
+                return self._stateful(name, FunctionBody(function, None), mode, reads)
             frame = called(function, self._session, schemas, place)
             plan, windowing = frame._jdf.queryExecution().analyzed(), None
             if mode == "complete":
                 found = self._any(frame)
             else:
-                plan, shape, windowing = self._allowed_or_hint(frame)
+                try:
+                    plan, shape, windowing = self._allowed(frame)
+                except Refused as refused:
+                    body = FunctionBody(function, None)
+                    raise self._with_hint(refused, frame, body, reads) from None
                 found = shape.reads
             unused = [stream for stream in reads if stream not in found]
             if unused:
@@ -346,6 +412,14 @@ class Checker:
         kind: Kind = "function" if windowing is None else "window"
         form = OverRows() if windowing is None else OverWindows(windowing)
         return CheckedQuery(name, reads, frame.schema, kind, body, form)
+
+    def _accepts(self, function: Function, reads: tuple[str, ...]) -> bool:
+        """Whether a function needs no state."""
+        try:
+            self.function("", function, reads)
+        except ConfigError:
+            return False
+        return True
 
     def _over_windows(
         self, plan: Plan, reads: tuple[str, ...], windowing: Windowing

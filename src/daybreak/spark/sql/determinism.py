@@ -15,7 +15,8 @@ from daybreak.spark.sql.allowlist import Refused
 from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed
 from daybreak.spark.sql.plan_nodes import Node
 
-_RULES = "org.apache.spark.sql.catalyst.optimizer"
+#: Where Spark's rules are.
+OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _SAME_ROW = "the same row would give another result in another job"
 
 
@@ -23,8 +24,8 @@ class Determinism:
     """Refuses plans with expressions whose value is not a function of the row."""
 
     def __init__(self, catalyst: Catalyst) -> None:
-        self._replace_expressions = catalyst.scala_object(f"{_RULES}.ReplaceExpressions")
-        self._special_values = catalyst.scala_object(f"{_RULES}.SpecialDatetimeValues")
+        self._replace_expressions = catalyst.scala_object(f"{OPTIMIZER}.ReplaceExpressions")
+        self._special_values = catalyst.scala_object(f"{OPTIMIZER}.SpecialDatetimeValues")
         self._current_like = catalyst.pattern("CURRENT_LIKE")
 
     def check(self, plans: Sequence[Plan], trees: Sequence[Node]) -> None:

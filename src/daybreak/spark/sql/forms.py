@@ -10,17 +10,19 @@ form                    computed from                                           
 ``OverWindows``         the rows of the windows that closed                         never
 ``WindowAggregate``     the rows of the windows that closed, grouped                same key
 ``PanedAggregate``      partial aggregates of the panes of those windows            same key
+``OverState``           rows as they come, and Spark's state (append, update)       never
 ``OverRetained``        all rows that the streams retain (complete mode)            never
 ======================  ==========================================================  =============
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from daybreak.engine.costs import Kind as JobKind
+from daybreak.model.specs import Mode
 from daybreak.spark.event_time import Windowing
 from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.composite import Parts
@@ -98,6 +100,24 @@ class PanedAggregate(WindowAggregate):
 
 
 @dataclass(frozen=True)
+class OverState:
+    """A streaming query of Spark's, whose state store holds what earlier rows left."""
+
+    mode: Mode
+    #: How late rows may be, by stream: the column with the event time, and the delay.
+    watermarks: Mapping[str, tuple[str, str]]
+
+    @property
+    def share_key(self) -> None:
+        """It runs alone."""
+        return None
+
+    @property
+    def job_kind(self) -> JobKind:
+        return "job"
+
+
+@dataclass(frozen=True)
 class OverRetained:
     """The whole result, computed from all that the streams retain: complete mode."""
 
@@ -111,7 +131,7 @@ class OverRetained:
         return "job"
 
 
-Form: TypeAlias = OverRows | OverWindows | OverRetained
+Form: TypeAlias = OverRows | OverWindows | OverState | OverRetained
 
 
 @dataclass(frozen=True)
@@ -131,8 +151,8 @@ class FunctionBody:
     """A query as a Python function on DataFrames."""
 
     function: Function = field(compare=False, repr=False)
-    #: The plan that every call must give.
-    repeatable: Repeatable = field(compare=False, repr=False)
+    #: The plan that every call must give; None of a stateful query, which is called once a start.
+    repeatable: Repeatable | None = field(compare=False, repr=False)
 
 
 Body: TypeAlias = SqlBody | FunctionBody

@@ -19,6 +19,7 @@ from daybreak.spark.sql.forms import (
     Composable,
     FunctionBody,
     OverRetained,
+    OverState,
     PanedAggregate,
     SqlBody,
     aggregates_of,
@@ -111,7 +112,7 @@ def of_cell(cell: Sequence[CheckedQuery], schemas: Schemas) -> list[Recipe]:
     if isinstance(first.body, FunctionBody):
         return []
     match first.form:
-        case OverRetained():  # its rows are many
+        case OverRetained() | OverState():  # not over rows of a train
             return []
         case PanedAggregate():
             return [of_fill(cell), of_merge(cell)]

@@ -87,6 +87,8 @@ class Flows:
                 return self._joined(node, [])
             case "Distinct":
                 return self._distinct(node)
+            case "Window":
+                return self._ranked(node)
             case "Union" | "Except" | "Intersect":
                 return self._set(node)
             case "CTERelationRef":
@@ -105,6 +107,9 @@ class Flows:
                 return [e.id for e in parse_list(node.fields["projectList"])]
             case "Aggregate":
                 return [e.id for e in parse_list(node.fields["aggregateExpressions"])]
+            case "Window":
+                made = [e.id for e in parse_list(node.fields["windowExpressions"])]
+                return [*self.outputs(node.children[0]), *made]
             case "Generate":
                 made = [e.id for e in parse_list(node.fields["generatorOutput"])]
                 return [*self.outputs(node.children[0]), *made]
@@ -215,6 +220,18 @@ class Flows:
             if node.children[0].kind == "Union":
                 raise Misfit("UNION drops duplicates", "write UNION ALL")
             raise Misfit("has DISTINCT", "select a window too, or drop duplicates where it is read")
+        return replace(below, gathers=True)
+
+    def _ranked(self, node: Node) -> Flow:
+        """Ranks within the keys of a window; which functions those are is asked elsewhere."""
+        below = self.of(node.children[0])
+        keys = parse_list(node.fields["partitionSpec"])
+        if isinstance(below.over, Band) or not any(_mark(bare(k), below.marks) for k in keys):
+            raise Misfit(
+                "ranks rows of different windows",
+                "rank within windows: OVER (PARTITION BY w, ... ORDER BY ...) over rows that are "
+                "selected with window(at, '10 seconds') AS w",
+            )
         return replace(below, gathers=True)
 
     def _filtered(self, node: Node) -> Flow:

@@ -215,7 +215,7 @@ def _compiled(gateway: Any) -> Any:
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setTargetVersion(8)
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook((files("daybreak.spark.governed") / _SOURCE).read_text(encoding="utf-8"))
+    compiler.cook((files("daybreak.spark.gates") / _SOURCE).read_text(encoding="utf-8"))
     return compiler.getClassLoader().loadClass(_CLASS)
 
 

@@ -1,0 +1,178 @@
+"""The stateful queries of a run: started when they first have something to do."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from daybreak.engine.inbox import Waiting
+from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.stepped import Commit, Stepped
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import file_name, make_folder
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.composite import quoted
+from daybreak.spark.sql.forms import FunctionBody, OverState
+from daybreak.spark.sql.static_tables import SessionTables, StaticTables
+from daybreak.spark.stateful.feed import Feed
+from daybreak.spark.stateful.gated_queries import GatedQueries
+from daybreak.spark.stateful.stateful_query import StatefulQuery
+from daybreak.spark.stateful.steps import named_files
+
+_CLASS = "daybreak.stateful.FeedSource"
+#: Spark keeps so many versions of a query's state and log, and no more.
+_SETTINGS = {"spark.sql.streaming.minBatchesToRetain": "5"}
+_loaders: dict[int, Any] = {}
+_compiling = threading.Lock()
+
+
+class StatefulQueries:
+    """Makes a ``StatefulQuery`` of each query that runs. Any worker may call it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        schemas: Mapping[str, StructType],
+        rundir: RunDirectory,
+        store: SegmentStore,
+        log: CommitLog,
+        tables: StaticTables,
+    ) -> None:
+        self._spark = spark
+        self._schemas = schemas
+        self._folder = rundir.store.root / "state"
+        self._store = store
+        self._log = log
+        self._tables = tables
+        self._feed = Feed(rundir.store.root / "feed", store)
+        self._guard = threading.Lock()
+        self._queries: dict[str, StatefulQuery] = {}
+        self._session: SparkSession | None = None
+        self._gates: GatedQueries | None = None
+        self._source: Any = None
+
+    def run(self, query: Runnable, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
+        """One step of a query; raises what Spark, a sink or the commit raised."""
+        found = self._of(query)
+        done = found.run(taken, commit, tag)
+        self._tidy()
+        return done
+
+    def stop(self, name: str) -> None:
+        """A query is dropped; its checkpoint stays until one of its name begins."""
+        with self._guard:
+            found = self._queries.pop(name, None)
+        if found is not None:
+            found.stop()
+
+    def close(self) -> None:
+        with self._guard:
+            queries, self._queries = list(self._queries.values()), {}
+        for query in queries:
+            query.stop()
+        if self._gates is not None:
+            self._gates.close()
+
+    def _of(self, query: Runnable) -> StatefulQuery:
+        with self._guard:
+            known = self._queries.get(query.name)
+            if known is not None and known.query is query:
+                return known
+            if known is not None:  # dropped, and registered again
+                known.stop()
+            gates = self._open()
+            folder = make_folder(self._folder) / file_name(query.name)
+            made = self._queries[query.name] = StatefulQuery(
+                query, folder, self._feed, self._store, self._log, gates, self._source.allow,
+                self._frame,
+            )  # fmt: skip
+            return made
+
+    def _open(self) -> GatedQueries:
+        if self._gates is None:
+            # A session of its own: only its queries get gates.
+            session = SparkSession(
+                self._spark.sparkContext, self._spark._jsparkSession.cloneSession()
+            )
+            for key, value in _SETTINGS.items():
+                session.conf.set(key, value)
+            context: Any = session.sparkContext
+            kind = _loader(context).loadClass(_CLASS)
+            nothing = context._gateway.new_array(context._jvm.java.lang.Object, 0)
+            self._source = kind.getConstructors()[0].newInstance(nothing)
+            self._session, self._gates = session, GatedQueries(session)
+        return self._gates
+
+    def _frame(self, query: Runnable, steps: str) -> DataFrame:
+        """The query over its streams; views of their names are made for it alone."""
+        session, checked, form = self._session, query.checked, query.checked.form
+        assert session is not None
+        assert isinstance(form, OverState)
+        catalyst = Catalyst(session)
+        with self._guard:
+            SessionTables(session, catalyst).use(self._tables.current)
+            for stream in checked.reads:
+                frame = self._rows(session, stream, steps)
+                if stream in form.watermarks:
+                    frame = frame.withWatermark(*form.watermarks[stream])
+                frame.createOrReplaceTempView(quoted(stream))
+            body = checked.body
+            if isinstance(body, FunctionBody):
+                return body.function(*(session.table(quoted(s)) for s in checked.reads))
+            for view, parsed in body.through:
+                catalyst.frame(parsed, session).createOrReplaceTempView(quoted(view))
+            return catalyst.frame(body.parsed, session)
+
+    def _rows(self, session: SparkSession, stream: str, steps: str) -> DataFrame:
+        """Spark finds the class of a source by the loader of the thread that asks for it."""
+        context: Any = session.sparkContext
+        thread = context._jvm.java.lang.Thread.currentThread()
+        before = thread.getContextClassLoader()
+        thread.setContextClassLoader(_loader(context))
+        try:
+            reader = session.readStream.format(_CLASS).schema(self._schemas[stream])
+            return reader.option("steps", steps).option("stream", stream).load()
+        finally:
+            thread.setContextClassLoader(before)
+
+    def _tidy(self) -> None:
+        """Removes what queries have passed, and the state of those that are dropped."""
+        if not self._feed.is_untidy():
+            return
+        known = {file_name(name) for name in self._log.queries()}
+        for folder in self._folder.iterdir():
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+        with self._guard:
+            queries = [query.query for query in self._queries.values()]
+        cursors = self._log.cursors()
+        needed: dict[str, int] = {}
+        for query in queries:
+            for stream in query.checked.reads:
+                at = cursors.get((query.name, stream))
+                if at is not None:
+                    needed[stream] = min(at.seq, needed.get(stream, at.seq))
+        self._feed.tidy(needed, named_files(self._folder))
+
+
+def _loader(context: Any) -> Any:
+    """Has the class of the source, compiled once in a driver."""
+    gateway = context._gateway
+    with _compiling:
+        if id(gateway) not in _loaders:
+            jvm = gateway.jvm
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            thread = jvm.java.lang.Thread.currentThread()
+            compiler.setParentClassLoader(thread.getContextClassLoader())
+            source = files("daybreak.spark.stateful") / "FeedSource.java"
+            compiler.cook(source.read_text(encoding="utf-8"))
+            _loaders[id(gateway)] = compiler.getClassLoader()
+        return _loaders[id(gateway)]

@@ -1,0 +1,74 @@
+"""Steps and the feed: what a micro-batch reads is written down first, and kept for repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daybreak.engine.inbox import Waiting
+from daybreak.model import ConfigError
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.rows import Cursor, CursorMove
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.stateful import feed as feeds
+from daybreak.spark.stateful.feed import Feed
+from daybreak.spark.stateful.steps import Steps, named_files
+
+BEGIN, END = Cursor(0, 0), Cursor(2, 0)
+
+
+def test_a_step_is_pending_until_the_query_is_past_it(tmp_path: Path) -> None:
+    steps = Steps(tmp_path / "steps")
+    assert steps.pending({"s": BEGIN}, "q") is None
+    made = steps.add({"s": (BEGIN, END)}, {"s": ["a.parquet", "b.parquet"]})
+    again = Steps(tmp_path / "steps")  # another process finds it
+    assert again.pending({"s": BEGIN, "other": END}, "q") == made
+    assert made.cursor_moves("q") == [CursorMove("q", "s", BEGIN, END)]
+    assert again.pending({"s": END}, "q") is None
+    with pytest.raises(ConfigError, match="were given up"):
+        again.pending({"s": Cursor(1, 0)}, "q")
+
+
+def test_the_newest_step_stays_for_a_restart_of_spark(tmp_path: Path) -> None:
+    steps = Steps(tmp_path / "q" / "steps")
+    for number in range(3):
+        at = Cursor(number, 0), Cursor(number + 1, 0)
+        steps.forget_before(steps.add({"s": at}, {"s": [f"{number}.parquet"]}))
+    again = Steps(tmp_path / "q" / "steps")
+    assert again.newest is not None
+    assert again.newest.number == 2
+    assert named_files(tmp_path) == {"2.parquet"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SegmentStore]:
+    with RunDirectory.open(tmp_path / "run", "app") as rundir:
+        log = CommitLog(rundir.state_db)
+        made = SegmentStore(rundir, log)
+        for batch in range(4):
+            made.append("s", "c", batch, [batch], pa.table({"n": [batch, batch]}), 10 + batch)
+        yield made
+        log.close()
+
+
+def test_the_feed_writes_a_segment_once_and_removes_it_when_all_have_passed(
+    store: SegmentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "TIDY_S", 0.0)
+    feed = Feed(tmp_path / "feed", store)
+    [first, second, third] = (Waiting(10, "s", 2, seq) for seq in range(3))
+    files = feed.files([first, second])["s"]
+    assert [pq.read_table(file)["n"].to_pylist() for file in files] == [[0, 0], [1, 1]]
+    written = Path(files[0]).stat().st_mtime_ns
+    files = feed.files([first, second, third])["s"]
+    assert Path(files[0]).stat().st_mtime_ns == written, "another query finds it there"
+    assert feed.is_untidy()
+    feed.tidy({"s": 2}, named=[files[1]])
+    assert [Path(file).exists() for file in files] == [False, True, True], "one may be repeated"
+    feed.tidy({}, named=[])
+    assert not any(Path(file).exists() for file in files), "nobody reads the stream any more"
