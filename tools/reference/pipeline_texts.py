@@ -222,9 +222,9 @@ Allowed: filters, projections, deterministic expressions and UDFs, generators su
 Refused by name, because the result would depend on how tuples were batched: `LIMIT`, `ORDER BY`,
 aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. `RANK` and
 `DENSE_RANK` are allowed where `PARTITION BY` names the window; other window functions (`OVER`) are
-refused because rows may tie. `IN` and `EXISTS` over a stream are allowed where they compare the windows
-of both sides. The remedy names the [mode](../modes.md) that takes what is refused here. Functions on
-DataFrames face the same rules.
+refused because rows may tie. `IN` and `EXISTS` over a stream are allowed where they compare the
+windows of both sides. The remedy names the [mode](../modes.md) that takes what is refused here.
+Functions on DataFrames face the same rules.
 
 Columns of a stream may be of any type that Arrow holds. `INTERVAL YEAR TO MONTH`, `VARIANT`,
 `GEOMETRY` and `GEOGRAPHY` are refused: declare such a column as a `STRING` and parse it in the query.
