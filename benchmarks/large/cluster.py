@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster_test import Cluster, spark_class
-from benchmarks.large.driver import Settings
+from benchmarks.large.driver import Settings, peaks_file
+from benchmarks.large.heap import both
 from benchmarks.large.workload import generate, wrong
 from benchmarks.servers import PostgresServer
 
@@ -91,21 +92,22 @@ def one_run(
             name=f"large{rows}", log=url, store=str(folder / "store"), conf=CONF,
         )  # fmt: skip
 
-    began, killed = time.monotonic(), []
+    began, killed, before = time.monotonic(), [], {}
     process = driver(settings("first"), log)
     try:
         if kills:
             await_files(process, out, 30, log)
             cluster.kill_worker()
             killed.append("worker")
-            await_files(process, out, files(out) + 30, log)
+            await_files(process, out, files(out) + 1, log)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             shutil.rmtree(folder / "first", ignore_errors=True)
             killed.append("driver")
+            before = json.loads(peaks_file(folder / "first").read_text())
             say(f"{rows} rows: worker and driver killed, {files(out)} files were delivered")
             process = driver(settings("second"), log)
-        found = measured(process, log)
+        found = both(before, measured(process, log))
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -129,7 +131,7 @@ def verdict(runs: dict[int, dict[str, Any]]) -> list[str]:
     for rows, run in runs.items():
         if run["rows_through_driver"]:
             found.append(f"{rows} rows: {run['rows_through_driver']} of them passed the driver")
-    kept = {rows: run["heap_after_gc_mb"] for rows, run in runs.items()}
+    kept = {rows: run["heap_live_mb"] for rows, run in runs.items()}
     if len(kept) > 1 and kept[max(kept)] > MOST_GROWTH * kept[min(kept)] + 32:
         found.append(f"the driver's heap grows with the batch: {kept} MB")
     return found

@@ -64,12 +64,12 @@ def crossover(found: dict[int, dict[str, dict[str, Any]]]) -> int | None:
 
 
 def table(found: dict[int, dict[str, dict[str, Any]]]) -> str:
-    lines = ["rows | driver: s | heap after GC, MB | Python, MB | executors: s | heap | Python"]
+    lines = ["rows | driver: s | live heap, MB | Python, MB | executors: s | heap | Python"]
     for rows, ways in sorted(found.items()):
         cells = [f"{rows}"]
         for way in WAYS:
             one = ways[way]
-            shown = ("took_s", "heap_after_gc_mb", "python_mb")
+            shown = ("took_s", "heap_live_mb", "python_mb")
             cells += (
                 [str(one.get("failed", "-"))]
                 if "failed" in one

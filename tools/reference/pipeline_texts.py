@@ -160,7 +160,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
                              '`"skip"` gives up the oldest rows of the query, `"block"` makes the '
                              "sources wait. Windows are skipped whole."),
     "queries.NAME.mode": (
-        '`"append"`',
+        "each row once, without state beyond windows",
         "What reaches the sink: `"
         + "`, `".join(f'"{mode}"' for mode in MODES)
         + "` ([modes](../modes.md)).",

@@ -108,6 +108,8 @@ def test_trains_name_files_and_rows_in_them(tmp_path: Path, open_log: OpenLog) -
         assert store.passed(taken) == {"r": (Cursor(0, 0), Cursor(0, 3))}
         cut = Inbox.of(store.waiting("r", Cursor(0, 1))).take(1, cuts=True)
         assert cut == [Waiting(1000, "r", 1, 0, 1, whole=True)]
+        assert store.read(cut)["v"].to_pylist() == [2]
+        assert store.driver_rows.streams == {"r": 1}, "not the whole segment"
         [file] = store.files(cut)
         assert (file.path.name, file.first, file.rows, file.whole) == (
             "part-0.parquet", 1, 1, False,

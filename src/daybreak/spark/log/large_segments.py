@@ -141,6 +141,17 @@ def load(folder: Path, segment: SegmentRow) -> pa.Table:
     return _stamped(segment, [pq.read_table(path, partitioning=None) for path in paths])
 
 
+def read_rows(folder: Path, segment: SegmentRow, item: Waiting) -> pa.Table:
+    """A range of a large segment in the driver's memory, stamped."""
+    return _stamped(
+        segment,
+        [
+            pq.read_table(file.path, partitioning=None).slice(file.first, file.rows)
+            for file in files_of(folder, segment, item)
+        ],
+    )
+
+
 def tail(folder: Path, segment: SegmentRow) -> pa.Table:
     """The last rows of a large segment, stamped: few compared with all of them."""
     file = pq.ParquetFile(folder / segment.file / segment.parts[-1].name)

@@ -357,11 +357,16 @@ class SegmentStore:
 
     def read(self, taken: Sequence[Waiting]) -> pa.Table:
         """The rows of one stream that were taken: slices, not copies, with column ``ARRIVAL``."""
-        parts = [
-            self.table(self._segment(item.stream, item.seq)).slice(item.row, item.tuples)
-            for item in taken
-        ]
-        return pa.concat_tables(parts)
+        return pa.concat_tables([self._rows(item) for item in taken])
+
+    def _rows(self, item: Waiting) -> pa.Table:
+        segment = self._segment(item.stream, item.seq)
+        if not segment.parts:
+            return self.table(segment).slice(item.row, item.tuples)
+        # Of a large one, no file is read but those that hold the rows.
+        loaded = self._readable(segment, lambda s: large.read_rows(self._folder, s, item))
+        self.driver_rows.of_stream(item.stream, loaded.num_rows)
+        return self._as_declared(item.stream, loaded)
 
     def files(self, taken: Iterable[Waiting]) -> list[large.FileRows]:
         """The files that whole items consist of."""
