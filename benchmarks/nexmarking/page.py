@@ -16,8 +16,7 @@ application at once, each in the [mode](modes.md) that fits. Results are compare
 Spark's over the same rows; in update mode the newest row of each key, for session windows those
 that the watermark has closed. `ROW_NUMBER` is compared on rows that do not tie. Processing time
 (q12) is a column that the producer stamps. The last column states in which output modes stock
-Structured Streaming starts the same text, by its own rules (`UnsupportedOperationChecker`); where
-it is none, why not in complete mode.
+Structured Streaming starts the same text, by its own rules (`UnsupportedOperationChecker`).
 
 """
 _TABLE = """| query | asks for | mode | runs as | rows | equal to a batch | stock Spark |

@@ -20,7 +20,7 @@ _RULES = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 
 
 def stock(spark: SparkSession) -> dict[str, str]:
-    """The output modes in which Spark would start each query, or why not in complete mode."""
+    """The output modes in which Spark would start each query, or why it would in none."""
     session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     prepare(session)
     for stream, schema in SCHEMAS.items():
@@ -34,13 +34,17 @@ def stock(spark: SparkSession) -> dict[str, str]:
 
 def _verdict(session: SparkSession, sql: str) -> str:
     modes: list[str] = []
-    refusal = ""
+    refusals: list[str] = []
     for mode, why in _asked(session, sql):
         if why is None:
             modes.append(mode)
         else:
-            refusal = why  # that of the most permissive mode stays
-    return ", ".join(modes) if modes else f"refused: {refusal}"
+            refusals.append(why)
+    if modes:
+        return ", ".join(modes)
+    # That a mode does not fit says less than what no mode takes.
+    refusals.sort(key=lambda why: why.startswith("Invalid streaming output mode"))
+    return f"refused: {refusals[0]}"
 
 
 def _asked(session: SparkSession, sql: str) -> Iterator[tuple[str, str | None]]:
@@ -57,6 +61,6 @@ def _asked(session: SparkSession, sql: str) -> Iterator[tuple[str, str | None]]:
             rules.checkForStreaming(plan, mode)
         except PySparkException as error:
             line = str(error).strip().split("\n")[0].split(";")[0]
-            yield name, line.partition("] ")[2].partition(" SQLSTATE")[0]
+            yield name, line.rpartition("] ")[2].partition(" SQLSTATE")[0]
         else:
             yield name, None
