@@ -92,7 +92,7 @@ def test_a_subquery_over_a_stream_names_what_to_write_instead() -> None:
     for kind in ("Exists", "ListQuery"):
         outer = plan(operator("Filter", condition=exists(kind)), *view("r"))
         with pytest.raises(
-            Refused, match=r"IN or EXISTS with a subquery over .*supported"
+            Refused, match=r"IN or EXISTS with a subquery over .*of the same window"
         ) as found:
             shape_of(outer, over, {"r": "R"})
         assert "LEFT SEMI JOIN" in found.value.remedy

@@ -299,8 +299,9 @@ class _Rules:
 
 def _ranks_only(node: Node) -> bool:
     """Whether all functions of a node with OVER are ranks."""
-    called = [named.children[0] for named in parse_list(node.fields["windowExpressions"])]
-    return all(
+    listed = node.fields.get("windowExpressions", [])
+    called = [named.children[0] for named in parse_list(listed)]
+    return bool(called) and all(
         found.kind == "WindowExpression" and found.children[0].kind in _RANKS for found in called
     )
 
