@@ -12,6 +12,7 @@ from tests.spark.windows.logs import DDL, Log, S, bag, batch, declare, feed, tum
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
+from daybreak.model.specs import Mode
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.forms import OverWindows
 
@@ -66,6 +67,14 @@ def test_a_function_is_refused_in_the_words_for_the_same_sql(
         checker.sql("q", sql)
     reads = ("a", "b") if "JOIN" in sql else ("a",)
     assert str(refusal(checker, function, *reads)) == str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_no_mode_takes_a_function_that_gives_other_rows_each_time(
+    checker: Checker, mode: Mode
+) -> None:
+    with pytest.raises(ConfigError, match="rand"):
+        checker.function("q", lambda a: a.selectExpr("rand() AS r"), ("a",), "query 'q'", mode)
 
 
 def test_a_function_that_runs_a_job_or_ignores_its_streams_is_refused(

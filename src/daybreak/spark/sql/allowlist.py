@@ -161,6 +161,12 @@ def streams_in(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -
     return frozenset().union(*(rules.reads(tree) for tree in (plan, *subqueries)))
 
 
+def subqueries_read(plan: Node, subqueries: list[Node], streams: Mapping[str, str]) -> bool:
+    """Whether a subquery reads a stream; parts of WITH may be defined in the plan around it."""
+    rules = _Rules(streams, [plan, *subqueries])
+    return any(rules.reads(tree) for tree in subqueries)
+
+
 def _subquery(stream: str, trees: list[Node]) -> Refused:
     used = set().union(*(node.expressions() for tree in trees for node in tree.walk()))
     if used & {"ScalarSubquery", "LateralSubquery"}:

@@ -32,7 +32,13 @@ from daybreak.model.specs import MODES, Mode
 from daybreak.spark.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.failures import one_line
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in
+from daybreak.spark.sql.allowlist import (
+    Refused,
+    Shape,
+    shape_of,
+    streams_in,
+    subqueries_read,
+)
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed, views_in
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.composite import plain_schema, quoted, take_apart
@@ -245,7 +251,7 @@ class Checker:
         try:
             shape = shape_of(trees[0], trees[1:], self._streams, self._times)
         except Refused as refused:
-            joins = self._as_joins(plan, trees[1:])
+            joins = self._as_joins(plan, trees)
             if joins is None:
                 raise
             try:
@@ -258,13 +264,13 @@ class Checker:
         check_columns(frame.schema)
         return plan, shape, windowing_of(shape, frame.schema.names, self._times)
 
-    def _as_joins(self, plan: Plan, subqueries: list[Node]) -> list[Node] | None:
+    def _as_joins(self, plan: Plan, trees: list[Node]) -> list[Node] | None:
         """The plan with IN and EXISTS over streams as the semi and anti joins that Spark makes.
 
         None where no subquery reads a stream. Whether such joins keep to windows is then asked as
         of any other; what runs is the query as written.
         """
-        if not any(streams_in(tree, [], self._streams) for tree in subqueries):
+        if not subqueries_read(trees[0], trees[1:], self._streams):
             return None
         try:
             for rule in ("PullupCorrelatedPredicates", "RewritePredicateSubquery"):
@@ -280,6 +286,8 @@ class Checker:
         """A query that Spark's state store takes in this mode; ``Refused`` if it does not."""
         schemas = {stream: frame.schema for stream, frame in self._frames.items()}
         frame = self._streaming.frame(body, mode, schemas, reads)
+        if reads:  # of a function, whose frames have no names
+            self._repeatable(frame)
         found = reads or tuple(sorted(self._any(frame)))
         form = OverState(mode, self._streaming.watermarks_of(found))
         return CheckedQuery(name, found, frame.schema, "stateful", body, form)
@@ -299,15 +307,20 @@ class Checker:
 
     def _any(self, frame: DataFrame) -> frozenset[str]:
         """The streams that any deterministic query reads; ``Refused`` if it is not one."""
-        plan = frame._jdf.queryExecution().analyzed()
-        inner = listed(plan.subqueriesAll())
-        trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
+        trees = self._repeatable(frame)
         reads = streams_in(trees[0], trees[1:], self._streams)
         if not reads:
             raise Refused("reads no stream", suggestion("", self._streams.values()))
+        return reads
+
+    def _repeatable(self, frame: DataFrame) -> list[Node]:
+        """The plan and its subqueries; ``Refused`` if they give other rows each time."""
+        plan = frame._jdf.queryExecution().analyzed()
+        inner = listed(plan.subqueriesAll())
+        trees = [parse_plan(part.toJSON()) for part in (plan, *inner)]
         self._determinism.check([plan, *inner], trees)
         check_columns(frame.schema)
-        return reads
+        return trees
 
     @contextmanager
     def _explaining(self, place: str) -> Iterator[None]:
