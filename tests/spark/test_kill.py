@@ -21,7 +21,9 @@ pytestmark = pytest.mark.spark
 KILLS = 3
 
 
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "told", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM]
+)
 def test_told_to_stop_it_ends_in_a_report(tmp_path: Path, told: signal.Signals) -> None:
     (tmp_path / "pipeline.toml").write_text(pipeline(20_000, 300))
     process = start(tmp_path, java_options=quick_jvm())

@@ -19,6 +19,7 @@ from daybreak.model.errors import DaybreakError
 SOURCE = Path(__file__).parents[2] / "src" / "daybreak"
 #: Packages that this page can import without Spark; their exceptions are public.
 _WITHOUT_SPARK = ("model", "runtime", "filters", "freshness", "links")
+_PUBLIC = ("daybreak.extras", *(f"daybreak.{name}." for name in _WITHOUT_SPARK))
 _AREAS = {
     "model": "Pipeline files",
     "policies": "Policies and their parameters",
@@ -79,14 +80,18 @@ def _exceptions() -> list[tuple[str, str]]:
         for module in pkgutil.walk_packages(package.__path__, f"daybreak.{name}."):
             if not module.ispkg and "services" not in module.name:
                 importlib.import_module(module.name)
-    kinds: list[type[DaybreakError]] = [DaybreakError, *_below(DaybreakError)]
+    # In one order, and without those of modules that happen to be imported.
+    below = {k for k in _below(DaybreakError) if k.__module__.startswith(_PUBLIC)}
+    kinds: list[type[DaybreakError]] = [
+        DaybreakError,
+        *sorted(below, key=lambda k: (k.__module__, k.__name__)),
+    ]
     public = vars(daybreak).get("__all__", ())
     rows = []
-    for kind in dict.fromkeys(kinds):
-        if not kind.__module__.startswith("daybreak.spark"):
-            where = "daybreak" if kind.__name__ in public else kind.__module__
-            first = prose(inspect.getdoc(kind)).split("\n\n")[0]
-            rows.append((f"`{where}.{kind.__name__}`", first))
+    for kind in kinds:
+        where = "daybreak" if kind.__name__ in public else kind.__module__
+        first = prose(inspect.getdoc(kind)).split("\n\n")[0]
+        rows.append((f"`{where}.{kind.__name__}`", first))
     return rows
 
 

@@ -34,7 +34,9 @@ def prepared(corpus: Corpus) -> CheckedApplication:
     return corpus.prepared([entry for entry in MUST_RUN if corpus.refusal(entry) is None])
 
 
-@pytest.fixture(scope="module", params=[run_together, run_alone])
+@pytest.fixture(
+    scope="module", params=[run_together, pytest.param(run_alone, marks=pytest.mark.soak)]
+)
 def results(
     request: pytest.FixtureRequest,
     prepared: CheckedApplication,

@@ -122,6 +122,7 @@ def test_a_missing_connector_is_refused_with_the_setting_that_brings_it(tmp_path
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def test_what_a_crash_has_torn_is_cut_off(tmp_path: Path) -> None:
     assert place.rows() == []
 
 
+@pytest.mark.soak
 def test_callbacks_and_udfs(spark: SparkSession, tmp_path: Path) -> None:
     assert 0 < callbacks.main(tmp_path, spark) < callbacks.ROWS
 

@@ -130,7 +130,10 @@ def in_utc(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(utc))
 
 
-@pytest.mark.parametrize("zone", ZONES)
+LONG = [pytest.param(zone, marks=pytest.mark.soak) for zone in ("UTC", "Asia/Tokyo")]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", *LONG])
 def test_in_every_time_zone_the_rows_are_those_of_the_batch(
     spark: SparkSession, tmp_path: Path, zone: str
 ) -> None:
