@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_handles_threads_and_log_do_not_grow(spark: SparkSession, tmp_path: Path) -> None:
     app = steady_app(spark, tmp_path, queries=30, rate_per_s=200)
     with app.run("stride", run_dir=tmp_path / "run") as run:

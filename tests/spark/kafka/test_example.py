@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.soak
 def test_every_reading_is_in_the_archive_and_the_picture_is_drawn(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
