@@ -51,7 +51,7 @@ def _run(s: Snapshot) -> Iterator[Metric]:
     yield _info(
         "daybreak_run_info", "The pipeline and its policy.", pipeline=s.pipeline, policy=s.policy
     )
-    yield _gauge("daybreak_running", "Whether the run goes on.", float(s.state == "running"))
+    yield _gauge("daybreak_running", "Whether the run is under way.", float(s.state == "running"))
     if s.started_s is not None:
         yield _gauge("daybreak_start_time_seconds", "When the run began.", s.started_s)
     yield _gauge("daybreak_workers", "Threads that submit jobs.", s.workers)

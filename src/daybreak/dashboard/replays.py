@@ -46,7 +46,7 @@ class Replays:
                 raise ConfigError("what-if", f"policy {policy!r}", suggestion(str(policy), known))
         with self._guard:
             if self._state["state"] == "running":
-                raise ConfigError("what-if", "another one goes on", "wait for it")
+                raise ConfigError("what-if", "another one is running", "wait for it")
             self._state = {"state": "running", "policies": list(policies), "done": 0.0}
             command = [sys.executable, "-m", __name__, str(self._folder), *policies]
             self._process = subprocess.Popen(  # noqa: S603  # our own module, known policies

@@ -11,7 +11,7 @@ Slack buckets grow with the slack, since 10 ms must be told from 20 ms also besi
 seconds.
 
 A long list of plans saves runs of the scheduler, but holds up whatever urgent arrives meanwhile.
-Whoever has less slack than any tuple that arrives from now on can bring is not overtaken by it:
+A path with less slack than any tuple that arrives from now on can bring is not overtaken by it:
 such paths are listed at once, up to ``schedule_size``. One that an arrival could go before is
 listed alone.
 """

@@ -1,4 +1,4 @@
-"""Fixed-Priority with push-through: a tuple goes on to the output at once (aurora-thesis 4.5)."""
+"""Fixed-Priority with push-through: a tuple is pushed to the output at once (aurora-thesis 4.5)."""
 
 from __future__ import annotations
 
