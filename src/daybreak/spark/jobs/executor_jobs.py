@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,6 +56,10 @@ class Written:
 
     files: tuple[StagedFile, ...]
     num_rows: int
+
+
+#: Rows of a query, or where executors have staged them.
+Result: TypeAlias = pa.Table | Written
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class ExecutorJobs:
 
     def write(
         self, job: str, queries: Sequence[Answered], result: DataFrame, cut: Cut, arrival_ns: int
-    ) -> list[Written | pa.Table]:
+    ) -> list[Result]:
         """Stages each query's rows of a result; a table where the sink wants them on the driver."""
         aside = self._scratch / f"handover-{job}"
         writers = tuple(self._writer(job, query, aside, arrival_ns) for query in queries)
