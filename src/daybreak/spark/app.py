@@ -46,7 +46,8 @@ from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Callback
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.catalyst import Catalyst
-from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
 from daybreak.spark.sql.functions import Function
 from daybreak.spark.sql.modes import check_mode, watermarks_of

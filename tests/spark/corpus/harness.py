@@ -23,7 +23,8 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.run import Run
-from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.checked import CheckedQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
