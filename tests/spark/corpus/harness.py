@@ -92,7 +92,7 @@ class Corpus:
         app = self.app()
         app.query("first", sql="SELECT n FROM readings")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("daybreak.spark.app.Checker", make)
+            patch.setattr("daybreak.spark.app_check.Checker", make)
             app.check("fcfs")
         return made[0]
 
@@ -145,7 +145,7 @@ class Corpus:
         for entry in entries:
             app.query(entry.name, sql=entry.sql)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("daybreak.spark.app.Checker", lambda *_, **__: self._checker)
+            patch.setattr("daybreak.spark.app_check.Checker", lambda *_, **__: self._checker)
             return app.check(make_policy_with("stride", train=45))
 
 
