@@ -41,7 +41,8 @@ from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
-from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import PanedAggregate
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.soaking.application import readings, start, twice
-from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death, await_delivery, kill
-from benchmarks.soaking.life import KAFKA_STAGES, STAGES
-from benchmarks.soaking.quick_jvm import quick_jvm
+from benchmarks.soaking.application import readings, twice
+from benchmarks.soaking.kills import Death, Say, end_a_life, end_lives
 from examples.kafka.broker import REMEDY, Broker, can_start, connector_jars
 from examples.kafka.topics import create, read, write
 
@@ -31,7 +25,6 @@ if TYPE_CHECKING:
 ROWS_PER_LIFE = 4000
 PER_TRIGGER, LAST_PER_TRIGGER = 50, 20_000
 INPUT, OUTPUT = "kills-in", "kills-warm"
-Say = Callable[[str], None]
 
 
 def pipeline(servers: str, per_trigger: int) -> str:
@@ -97,34 +90,23 @@ def kafka_kills(
     create(spark, broker.servers, INPUT, OUTPUT)
     write(spark, broker.servers, INPUT, (json.dumps(row(n)) for n in range(rows)))
     (folder / "pipeline.toml").write_text(pipeline(broker.servers, PER_TRIGGER))
-    ended, wrong, began = Counter[str](), list[str](), time.monotonic()
-    for number, death in enumerate(deaths(count, seed)):
-        code = _end_a_life(folder, death)
-        if code == -signal.SIGKILL:
-            ended[death.stage] += 1
-        else:
-            wrong.append(f"life {number + 1} ({death}) ended by itself with {code}: see log.txt")
-        wrong += twice(folder)
-        say(f"kill {number + 1}/{count}: {death}; {time.monotonic() - began:.0f} s")
-        if wrong:
-            break
-    (folder / "pipeline.toml").write_text(pipeline(broker.servers, LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
-    again = 0
-    if last != 0:
-        wrong.append(f"the last life ended with {last}: see log.txt")
-    else:
-        found, again = _differences(folder, spark, broker.servers, rows)
-        wrong += found
-    return {
-        "kills": ended.total(),
-        "by_stage": dict(sorted(ended.items())),
-        "rows": rows,
-        "repeated": again,
-        "took_s": round(time.monotonic() - began, 1),
-        "seed": seed,
-        "wrong": wrong,
-    }
+    repeated = 0
+
+    def last_faults() -> list[str]:
+        nonlocal repeated
+        found, repeated = _differences(folder, spark, broker.servers, rows)
+        return found
+
+    ended = end_lives(
+        folder,
+        deaths(count, seed),
+        lambda death: end_a_life(folder, death),
+        lambda: twice(folder),
+        pipeline(broker.servers, LAST_PER_TRIGGER),
+        last_faults,
+        say,
+    )
+    return {**ended, "rows": rows, "repeated": repeated, "seed": seed}
 
 
 def soak_kafka(count: int, seed: int, folder: Path, say: Say) -> dict[str, Any]:
@@ -140,28 +122,6 @@ def soak_kafka(count: int, seed: int, folder: Path, say: Say) -> dict[str, Any]:
             return kafka_kills(count, seed, folder, broker, spark, say)
     finally:
         spark.stop()
-
-
-def _end_a_life(folder: Path, death: Death) -> int:
-    if death.stage in STAGES | KAFKA_STAGES:
-        wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, wrapper=wrapper, java_options=quick_jvm())
-        try:
-            return process.wait(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            kill(process, jvm=True)
-            raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
-    before = len(list((folder / "out/everything").glob("*.parquet")))
-    process = start(folder, java_options=quick_jvm())
-    if death.stage == "working":
-        try:
-            await_delivery(process, folder, before)
-        except BaseException:
-            kill(process, jvm=True)  # it must not outlive us
-            raise
-    time.sleep(death.when)  # the random moment itself
-    kill(process, jvm=death.jvm)
-    return process.wait()
 
 
 def _differences(

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,15 +44,13 @@ class Death(NamedTuple):
     stage: str
     #: The so-manieth time of a stage; else the seconds after which it is killed.
     when: float
+    #: Before or after that time; empty where it is killed after so many seconds.
     moment: str
     #: Whether the JVM is killed in the same instant; else it notices by itself.
     jvm: bool
 
     def __str__(self) -> str:
-        if self.stage in ("starting", "working", "stopping"):
-            how = f"after {self.when:.2f} s"
-        else:
-            how = f"{self.moment} call {self.when:.0f}"
+        how = f"{self.moment} call {self.when:.0f}" if self.moment else f"after {self.when:.2f} s"
         return f"{self.stage}, {how}{', JVM too' if self.jvm else ''}"
 
 
@@ -78,51 +76,79 @@ def kills(count: int, seed: int, folder: Path, say: Say = lambda _line: None) ->
     """So many lives, each ended as drawn; the last one lives to the end."""
     rows = count * ROWS_PER_LIFE
     (folder / "pipeline.toml").write_text(pipeline(rows, RATE_PER_S))
-    java_options = quick_jvm()
-    ended, wrong, began = Counter[str](), list[str](), time.monotonic()
-    for number, death in enumerate(deaths(count, seed)):
-        code = end_a_life(folder, death, java_options)
+    ended = end_lives(
+        folder,
+        deaths(count, seed),
+        lambda death: end_a_life(folder, death, "--until-end"),
+        lambda: twice(folder),
+        pipeline(rows, LAST_RATE_PER_S, train=LAST_TRAIN),
+        lambda: differences(folder, rows),
+        say,
+    )
+    return {**ended, "rows": rows, "seed": seed}
+
+
+def end_lives(
+    folder: Path,
+    drawn: Iterable[Death],
+    end: Callable[[Death], int],
+    faults: Callable[[], list[str]],
+    last_pipeline: str,
+    last_faults: Callable[[], list[str]],
+    say: Say,
+) -> dict[str, Any]:
+    """Lives of one application, each ended as drawn; the last one lives until it has read all.
+
+    ``end`` gives the code of a life's process; ``faults``: what is wrong after one, and
+    ``last_faults``, after the last.
+    """
+    planned, ended, wrong, began = [*drawn], Counter[str](), list[str](), time.monotonic()
+    for number, death in enumerate(planned, 1):
+        code = end(death)
         if code == -signal.SIGKILL:
             ended[death.stage] += 1
         else:
-            wrong.append(f"life {number + 1} ({death}) ended by itself with {code}: see log.txt")
-        wrong += twice(folder)
-        files = len(delivered(folder, "everything"))
-        said = f"kill {number + 1}/{count}: {death}; {files} files"
-        say(f"{said}, {time.monotonic() - began:.0f} s{'; WRONG' if wrong else ''}")
+            wrong.append(f"life {number} ({death}) ended by itself with {code}: see log.txt")
+        wrong += faults()
+        took_s = time.monotonic() - began
+        say(f"kill {number}/{len(planned)}: {death}; {took_s:.0f} s{'; WRONG' if wrong else ''}")
         if wrong:
             break
-    (folder / "pipeline.toml").write_text(pipeline(rows, LAST_RATE_PER_S, train=LAST_TRAIN))
-    last = start(folder, "--until-end", java_options=java_options).wait(timeout=1200)
-    if last != 0:
-        wrong.append(f"the last life ended with {last}: see log.txt")
-    else:
-        wrong += differences(folder, rows)
+    (folder / "pipeline.toml").write_text(last_pipeline)
+    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
+    wrong += [f"the last life ended with {last}: see log.txt"] if last else last_faults()
     return {
         "kills": ended.total(),
         "by_stage": dict(sorted(ended.items())),
-        "rows": rows,
         "took_s": round(time.monotonic() - began, 1),
-        "seed": seed,
         "wrong": wrong,
     }
 
 
-def end_a_life(folder: Path, death: Death, java_options: str) -> int:
-    """Starts the application and sees to its death; returns the process's code."""
-    if death.stage in STAGES or death.stage == RENAME:
+def _files(folder: Path) -> int:
+    return len(delivered(folder, "everything"))
+
+
+def end_a_life(
+    folder: Path, death: Death, *options: str, files: Callable[[Path], int] = _files
+) -> int:
+    """Starts the application and sees to its death; returns the process's code.
+
+    ``options``: of the application; ``files``: how many it has delivered.
+    """
+    if death.moment:
         wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, "--until-end", wrapper=wrapper, java_options=java_options)
+        process = start(folder, *options, wrapper=wrapper, java_options=quick_jvm())
         try:
             return process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             kill(process, jvm=True)
             raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
-    before = len(delivered(folder, "everything"))
-    process = start(folder, "--until-end", java_options=java_options)
+    before = files(folder)
+    process = start(folder, *options, java_options=quick_jvm())
     if death.stage != "starting":
         try:
-            await_delivery(process, folder, before)
+            await_delivery(process, folder, before, files)
         except BaseException:
             kill(process, jvm=True)  # it must not outlive us
             raise
@@ -133,10 +159,6 @@ def end_a_life(folder: Path, death: Death, java_options: str) -> int:
     code = process.wait()
     # One that was told to stop may be quicker.
     return -signal.SIGKILL if death.stage == "stopping" and code == 0 else code
-
-
-def _files(folder: Path) -> int:
-    return len(delivered(folder, "everything"))
 
 
 def await_delivery(

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from benchmarks.soaking.application import start
-from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death
+from benchmarks.soaking.kills import Death, Say, end_a_life, end_lives
 from benchmarks.soaking.life import LARGE_STAGES
-from benchmarks.soaking.quick_jvm import quick_jvm
 
 #: More than a life sees before it is ended.
 FILES_PER_LIFE, ROWS_PER_FILE = 12, 500
@@ -29,7 +25,6 @@ QUERIES = {
     "odd": "SELECT n FROM events WHERE n % 2 = 1",
     "third": "SELECT n FROM thirds WHERE n % 2 = 0",
 }
-Say = Callable[[str], None]
 
 
 def pipeline(per_trigger: int) -> str:
@@ -74,24 +69,16 @@ def large_kills(
     rows = count * FILES_PER_LIFE * ROWS_PER_FILE
     _write_input(folder / "in", rows)
     (folder / "pipeline.toml").write_text(pipeline(PER_TRIGGER))
-    ended, wrong, began = Counter[str](), list[str](), time.monotonic()
-    for number, death in enumerate(deaths(count, seed)):
-        wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, "--until-end", wrapper=wrapper, java_options=quick_jvm())
-        code = process.wait(timeout=PATIENCE_S)
-        if code == -signal.SIGKILL:
-            ended[death.stage] += 1
-        else:
-            wrong.append(f"life {number + 1} ({death}) ended by itself with {code}: see log.txt")
-        held = Counter(_numbers(folder, "everything"))
-        wrong += [f"{n} came twice" for n, times in held.items() if times > 1][:1]
-        say(f"kill {number + 1}/{count}: {death}; {time.monotonic() - began:.0f} s")
-        if wrong:
-            break
-    (folder / "pipeline.toml").write_text(pipeline(LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
-    wrong += [f"the last life ended with {last}: see log.txt"] if last else _wrong(folder, rows)
-    return {"kills": ended.total(), "rows": rows, "seed": seed, "wrong": wrong}
+    ended = end_lives(
+        folder,
+        deaths(count, seed),
+        lambda death: end_a_life(folder, death, "--until-end"),
+        lambda: _twice(folder),
+        pipeline(LAST_PER_TRIGGER),
+        lambda: _wrong(folder, rows),
+        say,
+    )
+    return {**ended, "rows": rows, "seed": seed}
 
 
 def _write_input(folder: Path, rows: int) -> None:
@@ -108,6 +95,11 @@ def _write_input(folder: Path, rows: int) -> None:
 def _numbers(folder: Path, query: str, column: str = "n") -> list[int]:
     paths = (folder / "out" / query).glob("*.parquet")
     return [n for p in paths for n in pq.read_table(p, partitioning=None)[column].to_pylist()]
+
+
+def _twice(folder: Path) -> list[str]:
+    held = Counter(_numbers(folder, "everything"))
+    return [f"{n} came twice" for n, times in held.items() if times > 1][:1]
 
 
 def _wrong(folder: Path, rows: int) -> list[str]:

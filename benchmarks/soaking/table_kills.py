@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from benchmarks.servers import PostgresServer
-from benchmarks.soaking.application import start
 from benchmarks.soaking.delta_reader import delta_rows
-from benchmarks.soaking.kills import LIFE, PATIENCE_S, Death, await_delivery, kill
-from benchmarks.soaking.life import STAGES, TABLE_STAGES
-from benchmarks.soaking.quick_jvm import quick_jvm
+from benchmarks.soaking.kills import Death, Say, end_a_life, end_lives
+from benchmarks.soaking.life import TABLE_STAGES
 
 #: More than a life sees before it is ended.
 FILES_PER_LIFE, ROWS_PER_FILE = 60, 40
 PER_TRIGGER, LAST_PER_TRIGGER = 1, 500
 STATIONS = 7
-Say = Callable[[str], None]
 
 
 def pipeline(dsn: str, per_trigger: int) -> str:
@@ -91,32 +85,17 @@ def table_kills(
     rows = count * FILES_PER_LIFE * ROWS_PER_FILE
     _write_input(folder / "in", rows)
     (folder / "pipeline.toml").write_text(pipeline(server.dsn, PER_TRIGGER))
-    ended, wrong, began = Counter[str](), list[str](), time.monotonic()
-    for number, death in enumerate(deaths(count, seed)):
-        code = _end_a_life(folder, death)
-        if code == -signal.SIGKILL:
-            ended[death.stage] += 1
-        else:
-            wrong.append(f"life {number + 1} ({death}) ended by itself with {code}: see log.txt")
-        wrong += _twice(folder, server.dsn)
-        say(f"kill {number + 1}/{count}: {death}; {time.monotonic() - began:.0f} s")
-        if wrong:
-            break
-    (folder / "pipeline.toml").write_text(pipeline(server.dsn, LAST_PER_TRIGGER))
-    last = start(folder, "--until-end", java_options=quick_jvm()).wait(timeout=PATIENCE_S)
-    if last != 0:
-        wrong.append(f"the last life ended with {last}: see log.txt")
-    else:
-        wrong += _differences(folder, server.dsn, rows)
-    return {
-        "kills": ended.total(),
-        "by_stage": dict(sorted(ended.items())),
-        "rows": rows,
-        "versions": len(list((folder / "out/everything/_delta_log").glob("*.json"))),
-        "took_s": round(time.monotonic() - began, 1),
-        "seed": seed,
-        "wrong": wrong,
-    }
+    ended = end_lives(
+        folder,
+        deaths(count, seed),
+        lambda death: end_a_life(folder, death, files=_files),
+        lambda: _twice(folder, server.dsn),
+        pipeline(server.dsn, LAST_PER_TRIGGER),
+        lambda: _differences(folder, server.dsn, rows),
+        say,
+    )
+    versions = len(list((folder / "out/everything/_delta_log").glob("*.json")))
+    return {**ended, "rows": rows, "versions": versions, "seed": seed}
 
 
 def soak_tables(count: int, seed: int, folder: Path, say: Say) -> dict[str, Any]:
@@ -134,28 +113,6 @@ def _write_input(folder: Path, rows: int) -> None:
     for first in range(0, rows, ROWS_PER_FILE):
         lines = (json.dumps(row(number)) + "\n" for number in range(first, first + ROWS_PER_FILE))
         (folder / f"{first:08d}.json").write_text("".join(lines))
-
-
-def _end_a_life(folder: Path, death: Death) -> int:
-    if death.stage in STAGES | TABLE_STAGES:
-        wrapper = (str(LIFE), death.stage, f"{death.when:.0f}", death.moment)
-        process = start(folder, wrapper=wrapper, java_options=quick_jvm())
-        try:
-            return process.wait(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            kill(process, jvm=True)
-            raise AssertionError(f"{death} never came: {folder / 'log.txt'}") from None
-    before = _files(folder)
-    process = start(folder, java_options=quick_jvm())
-    if death.stage == "working":
-        try:
-            await_delivery(process, folder, before, _files)
-        except BaseException:
-            kill(process, jvm=True)  # it must not outlive us
-            raise
-    time.sleep(death.when)  # the random moment itself
-    kill(process, jvm=death.jvm)
-    return process.wait()
 
 
 def _files(folder: Path) -> int:

@@ -28,7 +28,7 @@ from daybreak.spark.driver import Driver, Hooks, new_command
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
 from daybreak.spark.sql.forms import Composable, SqlBody
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from daybreak.spark.app import App
     from daybreak.spark.application import CheckedApplication
     from daybreak.spark.run import Run
-    from daybreak.spark.sql.check import CheckedQuery
+    from daybreak.spark.sql.checked import CheckedQuery
 
 PipelineFile = Annotated[Path, typer.Argument(help="A pipeline file.")]
 Master = Annotated[

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import getsource, signature
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from daybreak.model.app_table import DEFAULT_POLICY
 from daybreak.model.arrivals import Arrivals
@@ -21,38 +19,24 @@ from daybreak.model.declarations import (
     static_table_from,
     stream_from,
 )
-from daybreak.model.errors import ConfigError, Findings, suggestion
+from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.limits import Limits
-from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
+from daybreak.model.network import DEFAULT_CLASS, QueryClass
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
-from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, TableSpec, ViewSpec
-from daybreak.model.storage import LogUrl, check_log, check_store
-from daybreak.model.timezone import check_timezone
+from daybreak.model.specs import Mode, SinkSpec, StreamSpec, TableSpec, ViewSpec
+from daybreak.model.storage import LogUrl
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
+from daybreak.spark.app_check import Declared, DeclaredQuery
 from daybreak.spark.application import CheckedApplication, usable_on_spark
-from daybreak.spark.event_time import duration_us
-from daybreak.spark.ingest.generator import FORMAT as GENERATOR
-from daybreak.spark.ingest.generator import generator_schema
-from daybreak.spark.ingest.stream_source import stream_schema
-from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.run import OnFailure, Run
-from daybreak.spark.session import local_session, timezone_of, with_timezone
-from daybreak.spark.sinks.make import make_sink
+from daybreak.spark.session import local_session
 from daybreak.spark.sinks.sink import Callback
-from daybreak.spark.sinks.views import box_name
-from daybreak.spark.sql.catalyst import Catalyst
-from daybreak.spark.sql.check import CheckedQuery, Checker
-from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
 from daybreak.spark.sql.functions import Function
-from daybreak.spark.sql.modes import check_mode, watermarks_of
-from daybreak.spark.sql.static_tables import SessionTables, StaticTables
-from daybreak.spark.sql.windows.check import event_times
-from daybreak.spark.views import Views
 
 
 def _script_name() -> str:
@@ -62,15 +46,6 @@ def _script_name() -> str:
         return "daybreak"
     path = Path(script)
     return path.parent.name if path.stem == "__main__" else path.stem
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """A query as declared: its spec, and where it is one, its function."""
-
-    spec: QuerySpec
-    function: Function | None = None
-    callback: Callback | None = None
 
 
 @dataclass
@@ -110,7 +85,7 @@ class App:
     _tables: dict[str, TableSpec] = field(default_factory=dict)
     _classes: dict[str, QueryClass] = field(default_factory=dict)
     _streams: dict[str, StreamSpec] = field(default_factory=dict)
-    _queries: dict[str, _Declared] = field(default_factory=dict)
+    _queries: dict[str, DeclaredQuery] = field(default_factory=dict)
     _policy: Callable[[], BasePolicy] | None = None
 
     @classmethod
@@ -154,7 +129,7 @@ class App:
                 remedy = "a query of boxes can only be simulated: add sql"
                 found.add(ConfigError(query.place, "has no SQL", remedy))
                 continue
-            app._queries[query.name] = _Declared(query)
+            app._queries[query.name] = DeclaredQuery(query)
         if findings is None:
             found.raise_any()
         app._views = {v.name: v for v in pipeline.views}
@@ -305,7 +280,7 @@ class App:
             declared = query_from(query_name, values)
             if query_name in self._queries:
                 raise ConfigError(declared.place, "is declared twice", "rename one of them")
-            self._queries[query_name] = _Declared(declared, function, callback)
+            self._queries[query_name] = DeclaredQuery(declared, function, callback)
 
         def decorate(function: Function) -> Function:
             if sql is not None:
@@ -341,84 +316,17 @@ class App:
         that were found before, in ``findings``, are among them.
         """
         found = Findings() if findings is None else findings
-        application = found.tried(lambda: self._checked_application(policy, found), None)
+        declared = Declared(
+            spark=self.spark, folder=self.folder, name=self.name, panes=self.panes,
+            max_window=self.max_window, timezone=self.timezone, log=self.log, store=self.store,
+            classes=self._classes, streams=self._streams, tables=self._tables,
+            views=self._views, queries=self._queries,
+        )  # fmt: skip
+        chosen = found.tried(lambda: self._chosen_policy(policy), None)
+        application = found.tried(lambda: declared.checked(chosen, found), None)
         found.raise_any()
         assert application is not None
         return application
-
-    def _session(self) -> SparkSession:
-        """A clone of the session in the application's time zone."""
-        if self.timezone is not None:
-            check_timezone(self.timezone, "[app]")
-        return with_timezone(self.spark, self.timezone, "[app]")
-
-    def _log(self) -> LogUrl | None:
-        return check_log(self.log, "App.log") if isinstance(self.log, str) else self.log
-
-    def _store(self) -> Path | None:
-        return (
-            None if self.store is None else check_store(str(self.store), self.folder, "App.store")
-        )
-
-    def _read_tables(self, spark: SparkSession) -> StaticTables:
-        """The static tables, and views of them in the session that queries are checked in."""
-        tables = StaticTables(spark, tuple(self._tables.values()), self.folder)
-        SessionTables(spark, Catalyst(spark)).use(tables.current)
-        return tables
-
-    def _checked_application(
-        self, policy: str | BasePolicy | None, found: Findings
-    ) -> CheckedApplication:
-        chosen = found.tried(lambda: self._chosen_policy(policy), None)
-        spark = found.tried(self._session, self.spark)
-        log = found.tried(self._log, None)
-        store = found.tried(self._store, None)
-        schemas, times = self._read_streams(found)
-        tables = found.tried(lambda: self._read_tables(spark), StaticTables(spark))
-        checker = Checker(
-            spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name),
-            watermarks=watermarks_of(self._streams),
-        )  # fmt: skip
-        max_window_us = found.tried(
-            lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
-        )
-        broken = self._streams.keys() - schemas.keys()
-        views = Views(self._views, checker, max_window_us, broken, found)
-        checked: dict[str, CheckedQuery] = {}
-        for name, declared in self._queries.items():
-            with found.gathering(), views.forgiving():
-                checked[name] = self._checked(checker, views, declared)
-            self._check_declared(declared, checked.get(name), found)
-        if not self._queries:
-            found.add(ConfigError(self.name, "declares no query", "add one"))
-        found.raise_any()
-        assert chosen is not None
-        classes = {n: d.spec.cls for n, d in self._queries.items()}
-        rank = {c.name: -c.priority for c in self._classes.values()}
-        shared = views.specs(checked, classes, rank)
-        texts = {name: view.sql for name, view in self._views.items()}
-        checked |= {spec.name: views.checked[spec.name] for spec in shared}
-        return CheckedApplication(
-            name=self.name,
-            spark=spark,
-            timezone=timezone_of(spark),
-            folder=self.folder,
-            network=self._network(checked, shared),
-            policy=chosen,
-            streams={**self._streams, **views.streams},
-            schemas={**schemas, **views.schemas},
-            checked=checked,
-            specs={d.name: d for d in (*(q.spec for q in self._queries.values()), *shared)},
-            callbacks={n: d.callback for n, d in self._queries.items() if d.callback},
-            fingerprints={
-                **{n: _fingerprint(d, checked[n], texts) for n, d in self._queries.items()},
-                **{s.name: _fingerprint(_Declared(s), checked[s.name], texts) for s in shared},
-            },
-            max_window_us=max_window_us,
-            log=log,
-            store=store,
-            tables=tables,
-        )
 
     def run(
         self,
@@ -479,88 +387,5 @@ class App:
             chosen = make_policy_with(DEFAULT_POLICY)
         return usable_on_spark(chosen)
 
-    def _read_streams(self, found: Findings) -> tuple[dict[str, StructType], dict[str, str]]:
-        """Schemas and event times of the streams that can be read."""
-        schemas: dict[str, StructType] = {}
-        times: dict[str, str] = {}
-        for name, spec in self._streams.items():
-            place = f"stream {name!r}"
-            with found.gathering():
-                duration_us(spec.trigger, place, "trigger")
-            with found.gathering():
-                refuse_long_name(name, place)
-                schemas[name] = self._schema(spec)
-            if name in schemas:
-                with found.gathering():
-                    times |= event_times({name: spec}, schemas)
-        for view in self._views.values():
-            with found.gathering():
-                refuse_long_name(box_name(view.name), view.place)
-        return schemas, times
-
-    def _check_declared(
-        self, declared: _Declared, checked: CheckedQuery | None, found: Findings
-    ) -> None:
-        """What a query declares beside its SQL: its class and its sink."""
-        spec = declared.spec
-        known = list(self._classes) or [DEFAULT_CLASS]
-        if spec.cls not in known:
-            finding = f"class {spec.cls!r} is not declared"
-            found.add(ConfigError(spec.place, finding, suggestion(spec.cls, known)))
-        with found.gathering():
-            make_sink(
-                spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
-                place=spec.place, callback=declared.callback,
-                schema=None if checked is None else checked.arrow_schema(),
-                mode=spec.mode,
-            )  # fmt: skip
-
-    def _schema(self, spec: StreamSpec) -> StructType:
-        if spec.format == GENERATOR:
-            return generator_schema(spec)
-        return stream_schema(self.spark, spec, self.folder)
-
-    def _checked(self, checker: Checker, views: Views, declared: _Declared) -> CheckedQuery:
-        spec = declared.spec
-        if declared.function is not None:
-            reads = tuple(signature(declared.function).parameters)
-            checked = checker.function(spec.name, declared.function, reads, spec.place, spec.mode)
-        else:
-            checked = views.check(spec.name, spec.sql or "", spec.place, spec.mode)
-        check_mode(checked, spec, {**self._streams, **views.streams})
-        return checked
-
-    def _network(self, checked: Mapping[str, CheckedQuery], shared: Sequence[QuerySpec]) -> Network:
-        """On Spark a query is one box, and so is a view, which feeds a stream of its own."""
-        read = {s for c in checked.values() for s in c.reads}
-        return Network(
-            streams=[Stream(name=s) for s in (*self._streams, *self._views) if s in read],
-            boxes=[Box(name=n, inputs=c.reads, kind="filter") for n, c in checked.items()],
-            queries=[
-                Query(
-                    name=s.name,
-                    output=s.name,
-                    cls=s.cls,
-                    qos=s.qos,
-                    weight=s.weight,
-                    subscribers=s.subscribers,
-                )
-                for s in (*(d.spec for d in self._queries.values()), *shared)
-            ],
-            classes=self._classes.values(),
-        )
-
 
 QoSPoints = Sequence[Sequence[float]] | QoSGraph | None
-
-
-def _fingerprint(declared: _Declared, checked: CheckedQuery, views: Mapping[str, str]) -> str:
-    """Changes when the query's meaning may have: its SQL, or the text of its function."""
-    if declared.function is not None:
-        try:
-            text = getsource(declared.function)
-        except OSError:  # typed into a console: no text to compare
-            text = declared.function.__qualname__
-        return fingerprint(f"{declared.spec.mode or ''}{text}")
-    # A query that reads through views holds their SQL, too.
-    return query_fingerprint(declared.spec, *(views[name] for name in checked.reads_through))

@@ -22,7 +22,7 @@ from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink, box_name
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.static_tables import StaticTables
 
 

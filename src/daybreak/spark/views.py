@@ -13,7 +13,8 @@ from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, ViewSpec
 from daybreak.spark.sinks.views import FORMAT, box_name
-from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import OverWindows, SqlBody
 from daybreak.spark.sql.windows.check import check_view_time, refuse_long
 

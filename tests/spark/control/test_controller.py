@@ -63,7 +63,7 @@ from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.maintenance import Maintenance
 from daybreak.spark.record import Figures
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
 

@@ -1,11 +1,14 @@
-"""One PostgreSQL server for the tests of sinks."""
+"""One PostgreSQL server for the tests of sinks, and a log for each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from benchmarks.servers import PostgresServer
+
+from daybreak.spark.log.commitlog import CommitLog
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +19,10 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[CommitLog]:
+    opened = CommitLog(tmp_path / "state.db")
+    yield opened
+    opened.close()

@@ -31,7 +31,8 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
-from daybreak.spark.sql.check import CheckedQuery, Checker
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.fingerprints import query_fingerprint
 from daybreak.spark.sql.forms import OverRetained, OverWindows
 from daybreak.spark.sql.modes import check_mode, watermarks_of

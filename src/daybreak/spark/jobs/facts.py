@@ -8,7 +8,7 @@ from daybreak.model.specs import QuerySpec
 from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.sinks.views import ViewSink
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverRows, OverState, OverWindows, PanedAggregate, SqlBody
 
 

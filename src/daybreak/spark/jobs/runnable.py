@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from daybreak.spark.sinks.sink import Sink
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 
 
 @dataclass(frozen=True)

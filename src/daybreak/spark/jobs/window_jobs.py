@@ -20,7 +20,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Move
 from daybreak.spark.log.segments import Segment, SegmentStore
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import OverWindows, PanedAggregate, panes_in
 from daybreak.spark.sql.windows.pane_plans import merged_rows, merged_schema
 

@@ -11,33 +11,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from daybreak.engine.inbox import Waiting, by_borders
-from daybreak.model import ConfigError, EngineBug
+from daybreak.engine.inbox import Waiting
+from daybreak.model import ConfigError
 from daybreak.spark.event_time import NEVER
 from daybreak.spark.log import large_segments as large
 from daybreak.spark.log.batches import canonical, comes_again, the_same
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
-from daybreak.spark.log.durable import file_name, make_folder, write_durably
+from daybreak.spark.log.durable import file_name
 from daybreak.spark.log.event_clock import EventClock, Span
 from daybreak.spark.log.rows import Cursor, Part, SegmentRow
 from daybreak.spark.log.rundir import RunDirectory
-from daybreak.spark.log.schemas import Known, Readable, joined, noted, readable
+from daybreak.spark.log.schemas import StreamSchemas
+from daybreak.spark.log.segment_files import SegmentFiles, WriteParts
+from daybreak.spark.log.segment_index import SegmentIndex
 from daybreak.spark.log.tables import ARRIVAL, TableCache, ipc_bytes
-from daybreak.spark.log.widening import SchemaChanged, widened
 
 #: Up to this size a segment's rows are kept in the commit log: one wait for the disk, not three.
 SMALL_BYTES = 2**18
 _STAMP = pa.field(ARRIVAL, pa.int64(), nullable=False)
 
 Segment: TypeAlias = SegmentRow
-T = TypeVar("T")
 
 OnSegment: TypeAlias = Callable[[Segment], None]
 
@@ -46,7 +44,7 @@ def _nobody(_segment: Segment) -> None:
     """Is told."""
 
 
-class SegmentStore:
+class SegmentStore(SegmentIndex):
     """All segments of one run directory. Methods may be called from any thread.
 
     Tables appended or read lately stay in memory, up to ``memory_bytes`` in all.
@@ -59,45 +57,19 @@ class SegmentStore:
         memory_bytes: int = 2**28,
         small_bytes: int = SMALL_BYTES,
     ) -> None:
+        kept = list(log.segments())
+        super().__init__(kept)
         self._data = rundir.store
-        self._folder = rundir.segments
+        self._files = SegmentFiles(rundir.segments, rundir.store, log)
         self._log = log
-        self._guard = threading.RLock()
-        self._streams: dict[str, list[Segment]] = {}
-        #: What all of them take.
-        self._bytes = 0
         self._tables: TableCache[tuple[str, int]] = TableCache(memory_bytes)
         self._small_bytes = small_bytes
         self._appending: dict[str, threading.Lock] = {}
         self._clocks: dict[str, EventClock] = {}
-        #: As what rows of each stream are read, and which can be.
-        self._schemas: dict[str, tuple[pa.Schema, Readable]] = {}
+        self._schemas = StreamSchemas(log)
         #: Rows that were in the driver's memory.
         self.driver_rows = DriverRows()
-        for segment in log.segments():
-            self._streams.setdefault(segment.stream, []).append(segment)
-            self._bytes += segment.bytes
-            self._check(segment)
-        self._remove_unlisted()
-
-    def _check(self, segment: Segment) -> None:
-        """Nothing is begun on a log with a hole in it."""
-        path = self._folder / segment.file
-        if segment.file.endswith("/"):
-            finding = large.check_files(self._folder, segment)
-            if finding is not None:
-                remedy = "restore it, or choose a new run directory"
-                raise ConfigError(str(path), finding, remedy)
-            return
-        found = None if segment.file and not path.is_file() else segment.bytes
-        if segment.file and found is not None:
-            found = path.stat().st_size
-        if found != segment.bytes:
-            raise ConfigError(
-                str(path),
-                "is missing" if found is None else f"has {found} bytes, not {segment.bytes}",
-                "restore it, or choose a new run directory",
-            )
+        self._files.check(kept)
 
     def append(
         self,
@@ -134,7 +106,7 @@ class SegmentStore:
         checkpoint_id: str,
         batch_id: int,
         offsets: object,
-        write: Callable[[Path, str | None], tuple[Part, ...]],
+        write: WriteParts,
         arrival_ns: int,
         listed: OnSegment = _nobody,
     ) -> Segment | None:
@@ -148,10 +120,12 @@ class SegmentStore:
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
         # Others may close windows meanwhile, so it takes no turn.
         file = large.new_folder(stream, self.end(stream).seq, self._log.run)
-        parts = self._written(stream, file, write) if segment is None else ()
+        clock = self._clocks.get(stream)
+        time = None if clock is None else clock.column
+        parts = self._files.write_parts(file, write, time) if segment is None else ()
         with self._turn(stream):
             if parts and (segment := self._replayed(stream, checkpoint_id, batch_id, text)):
-                large.remove(self._folder / file)  # another thread was faster
+                self._files.remove(file)  # another thread was faster
             elif parts:
                 segment = self._listed_files(
                     parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
@@ -161,20 +135,6 @@ class SegmentStore:
                 listed(segment)
                 self._log.sync()
             return segment
-
-    def _written(
-        self, stream: str, file: str, write: Callable[[Path, str | None], tuple[Part, ...]]
-    ) -> tuple[Part, ...]:
-        folder, clock = self._folder / file, self._clocks.get(stream)
-        self._data.wait()
-        make_folder(folder.parent)
-        parts: tuple[Part, ...] = ()
-        try:
-            parts = write(folder, None if clock is None else clock.column)
-        finally:
-            if not parts:
-                large.remove(folder)
-        return parts
 
     def _listed_files(self, parts: tuple[Part, ...], *, stream: str, **known: Any) -> Segment:
         clock = self._clocks.get(stream)
@@ -200,7 +160,7 @@ class SegmentStore:
         arrival_ns: int,
     ) -> Segment:
         """A new segment, in its turn."""
-        stamped = self._as_declared(stream, _stamped(stream, table, arrival_ns))
+        stamped = self._schemas.as_declared(stream, _stamped(stream, table, arrival_ns))
         clock = self._clocks.get(stream)
         seq = self.end(stream).seq
         file, content = "", None
@@ -210,7 +170,7 @@ class SegmentStore:
         else:
             # With the epoch: a driver that was replaced must not write over its successor's.
             file = f"{file_name(stream)}/{seq:012d}-{self._log.run:04d}.parquet"
-            size = self._write_file(self._folder / file, stamped)
+            size = self._files.write(file, stamped)
         segment = self._added(
             stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id, offsets=offsets,
             rows=table.num_rows, bytes=size, arrival_ns=arrival_ns, file=file, content=content,
@@ -230,21 +190,8 @@ class SegmentStore:
         self._log.add_segment(segment, content)
         if span is not None:
             self._clocks[stream].moved(span.high_us, span.after_us)
-        with self._guard:
-            self._streams.setdefault(stream, []).append(segment)
-            self._bytes += segment.bytes
+        self._list(segment)
         return segment
-
-    def _write_file(self, path: Path, table: pa.Table) -> int:
-        """Its size. Waits for a store that is out of reach."""
-        while True:
-            self._data.wait()
-            try:
-                make_folder(path.parent)
-                return write_durably(path, lambda out: pq.write_table(table, out))
-            except OSError:
-                if self._data.trouble() is None:
-                    raise
 
     def wait(self) -> None:
         """Waits for a store that is out of reach."""
@@ -284,76 +231,27 @@ class SegmentStore:
             clock.moved(None, watermark_us)
             return True
 
-    def segments(self, stream: str) -> list[Segment]:
-        """What is kept of a stream, oldest first."""
-        with self._guard:
-            return list(self._streams.get(stream, ()))
-
     def read_as(self, stream: str, schema: pa.Schema) -> None:
         """From now on rows of the stream have these columns; call it before reading any.
 
         Rows of an older schema are widened to it. If that could lose something, ``begin`` lies
         after them.
         """
-        schema, end = schema.append(_STAMP), self.end(stream).seq
-        stored, kept = self._log.schemas(stream), self.segments(stream)
-        if stored:
-            known = [Known(seq, pa.ipc.read_schema(pa.py_buffer(text))) for seq, text in stored]
-        else:  # logs of older layouts did not record them
-            known = joined((s.seq, self._readable(s, self._schema_of)) for s in kept)
-        known = [k for k in known if k.from_seq < end]  # of others no segment was written
-        self._schemas[stream] = schema, readable(known, schema, end)
-        history = noted(known, schema, kept[0].seq if kept else 0, end)
-        listed = [(k.from_seq, bytes(k.schema.serialize())) for k in history]
-        if listed != stored:
-            self._log.set_schemas(stream, listed)
+        self._schemas.declare(
+            stream, schema.append(_STAMP), self.segments(stream), self._files.schema
+        )
 
     def unreadable(self, stream: str, cursor: Cursor) -> str | None:
         """Why rows from here on cannot be read as the stream is declared; None if they can."""
-        known = self._schemas.get(stream)
-        return known[1].why if known is not None and cursor < self.begin(stream) else None
+        known = self._schemas.readable(stream)
+        return known.why if known is not None and cursor < self.begin(stream) else None
 
     def begin(self, stream: str) -> Cursor:
         """The oldest row that is kept and can be read as the stream is declared."""
-        kept, known = self.segments(stream), self._schemas.get(stream)
+        kept, known = self.segments(stream), self._schemas.readable(stream)
         if not kept:
             return Cursor(0, 0)
-        return Cursor(max(kept[0].seq, known[1].from_seq if known is not None else 0), 0)
-
-    def end(self, stream: str) -> Cursor:
-        """Where the next segment will begin."""
-        kept = self.segments(stream)
-        return Cursor(kept[-1].seq + 1, 0) if kept else Cursor(0, 0)
-
-    def waiting(self, stream: str, start: Cursor, end_seq: int | None = None) -> list[Waiting]:
-        """The rows from ``start`` on, by segment, oldest first; up to segment ``end_seq``.
-
-        ``EngineBug`` if ``start`` is removed or was never appended.
-        """
-        found = []
-        for s in self._from(stream, start):
-            row = start.row if s.seq == start.seq else 0
-            if end_seq is None or s.seq < end_seq:
-                found += by_borders(s, row)
-        return found
-
-    def passed(self, taken: Iterable[Waiting]) -> dict[str, tuple[Cursor, Cursor]]:
-        """From the first row that was taken of each stream to after the last.
-
-        ``EngineBug`` if rows of a stream do not follow one another, or are not there.
-        """
-        ranges: dict[str, tuple[Cursor, Cursor]] = {}
-        for item in taken:
-            begin = Cursor(item.seq, item.row)
-            first, at = ranges.get(item.stream, (begin, begin))
-            segment = self._segment(item.stream, item.seq)
-            if begin != at or item.row + item.tuples > segment.rows:
-                raise EngineBug(
-                    f"stream {item.stream!r}: {item.tuples} rows from {tuple(begin)} on do not "
-                    f"follow {tuple(at)}"
-                )
-            ranges[item.stream] = first, _after(segment, item.row + item.tuples)
-        return ranges
+        return Cursor(max(kept[0].seq, known.from_seq if known is not None else 0), 0)
 
     def read(self, taken: Sequence[Waiting]) -> pa.Table:
         """The rows of one stream that were taken: slices, not copies, with column ``ARRIVAL``."""
@@ -364,40 +262,28 @@ class SegmentStore:
         if not segment.parts:
             return self.table(segment).slice(item.row, item.tuples)
         # Of a large one, no file is read but those that hold the rows.
-        loaded = self._readable(segment, lambda s: large.read_rows(self._folder, s, item))
+        folder = self._files.folder
+        loaded = self._files.readable(segment, lambda s: large.read_rows(folder, s, item))
         self.driver_rows.of_stream(item.stream, loaded.num_rows)
-        return self._as_declared(item.stream, loaded)
+        return self._schemas.as_declared(item.stream, loaded)
 
     def files(self, taken: Iterable[Waiting]) -> list[large.FileRows]:
         """The files that whole items consist of."""
         return [
             file
             for item in taken
-            for file in self._files(self._segment(item.stream, item.seq), item)
+            for file in large.files_of(
+                self._files.folder, self._segment(item.stream, item.seq), item
+            )
         ]
-
-    def _files(self, segment: Segment, item: Waiting) -> Iterable[large.FileRows]:
-        return large.files_of(self._folder, segment, item)
 
     def is_as_declared(self, stream: str, seq: int) -> bool:
         """Whether a segment was written with the schema that its stream has now."""
-        known = self._log.schemas(stream)
-        return not known or known[-1][0] <= seq
-
-    def _segment(self, stream: str, seq: int) -> Segment:
-        with self._guard:
-            kept = self._streams.get(stream, [])
-            if not kept or not kept[0].seq <= seq <= kept[-1].seq:
-                raise EngineBug(f"stream {stream!r}: segment {seq} is not there")
-            return kept[seq - kept[0].seq]
+        return self._schemas.is_newest(stream, seq)
 
     def sync(self) -> None:
         """Waits until all segments that are listed are durable."""
         self._log.sync()
-
-    def held_bytes(self) -> int:
-        """What all segments take."""
-        return self._bytes
 
     def table(self, segment: Segment) -> pa.Table:
         """All rows of one segment, from memory or from its file, as the stream is declared."""
@@ -405,7 +291,7 @@ class SegmentStore:
         with self._guard:
             table = self._tables.get(key)
         if table is None:
-            table = self._as_declared(segment.stream, self._checked(segment))
+            table = self._schemas.as_declared(segment.stream, self._files.read(segment))
             if segment.parts:  # too large to be kept
                 self.driver_rows.of_stream(segment.stream, table.num_rows)
                 return table
@@ -415,57 +301,18 @@ class SegmentStore:
 
     def pieces(self, segment: Segment, parts: Iterable[Part]) -> Iterator[pa.Table]:
         """The rows of parts of a large segment, as the stream is declared, a piece at a time."""
-        for table in large.scan(self._folder, segment, parts):
+        for table in large.scan(self._files.folder, segment, parts):
             self.driver_rows.of_stream(segment.stream, table.num_rows)
-            yield self._as_declared(segment.stream, table)
+            yield self._schemas.as_declared(segment.stream, table)
 
     def sample(self, segment: Segment, rows: int) -> pa.Table:
         """The last rows of a segment, about so many; of a large one, of its last row group."""
         if segment.parts:
-            loaded = self._readable(segment, lambda s: large.tail(self._folder, s))
-            table = self._as_declared(segment.stream, loaded)
+            loaded = self._files.readable(segment, lambda s: large.tail(self._files.folder, s))
+            table = self._schemas.as_declared(segment.stream, loaded)
         else:
             table = self.table(segment)
         return table.slice(max(0, table.num_rows - rows))
-
-    def _as_declared(self, stream: str, table: pa.Table) -> pa.Table:
-        if stream not in self._schemas:
-            return table
-        try:
-            return widened(table, self._schemas[stream][0])
-        except SchemaChanged as changed:
-            raise ConfigError(
-                f"stream {stream!r}",
-                f"has rows of another schema: {changed}",
-                "declare the schema that they have",
-            ) from None
-
-    def _checked(self, segment: Segment) -> pa.Table:
-        """``ConfigError`` if what was made durable cannot be read as it was."""
-        table = self._readable(segment, self._load)
-        if table.num_rows != segment.rows or ARRIVAL not in table.column_names:
-            raise _damaged(segment, f"{table.num_rows} rows, not {segment.rows}")
-        return table
-
-    def _readable(self, segment: Segment, read: Callable[[Segment], T]) -> T:
-        try:
-            return read(segment)
-        except (OSError, pa.ArrowException, ValueError) as error:
-            raise _damaged(segment, str(error).splitlines()[0]) from error
-
-    def _load(self, segment: Segment) -> pa.Table:
-        if segment.parts:
-            return large.load(self._folder, segment)
-        if not segment.file:
-            return pa.ipc.open_stream(self._log.segment_content(segment)).read_all()
-        return pq.read_table(self._folder / segment.file, partitioning=None)
-
-    def _schema_of(self, segment: Segment) -> pa.Schema:
-        if not segment.file:
-            return pa.ipc.open_stream(self._log.segment_content(segment)).schema
-        if segment.parts:
-            return large.tail(self._folder, segment).schema
-        return pq.read_schema(self._folder / segment.file)
 
     def remove_below(self, stream: str, cursor: Cursor) -> list[Segment]:
         """Removes segments that lie wholly before ``cursor``; gives what was removed.
@@ -479,24 +326,12 @@ class SegmentStore:
             return []
         self._log.forget_segments(stream, below)
         with self._guard:
-            self._streams[stream] = [s for s in self._streams[stream] if s.seq >= below]
+            self._unlist(stream, below)
             for segment in gone:
-                self._bytes -= segment.bytes
                 self._tables.drop((stream, segment.seq))
         for segment in filter(lambda s: s.file, gone):
-            large.remove(self._folder / segment.file)
+            self._files.remove(segment.file)
         return gone
-
-    def _from(self, stream: str, start: Cursor) -> list[Segment]:
-        kept = self.segments(stream)
-        first = kept[0].seq if kept else 0
-        end = kept[-1].seq + 1 if kept else 0
-        inside = first <= start.seq < end and 0 <= start.row < kept[start.seq - first].rows
-        if not inside and start != Cursor(end, 0):
-            raise EngineBug(
-                f"stream {stream!r}: {tuple(start)} is not a row of segments {first} to {end - 1}"
-            )
-        return kept[start.seq - first :]
 
     def _replayed(
         self, stream: str, checkpoint_id: str, batch_id: int, offsets: str
@@ -508,20 +343,6 @@ class SegmentStore:
         seq = the_same(known, kept[-1], batch_id, offsets).seq
         return self._segment(stream, seq)
 
-    def _remove_unlisted(self) -> None:
-        """A crash between a file and its row in the log leaves the file; its batch comes again."""
-        listed = {s.file.rstrip("/") for kept in self._streams.values() for s in kept}
-        found = list(self._folder.glob("*/*"))
-        if found and self._log.run == 1:
-            raise ConfigError(
-                str(self._folder),
-                "holds segments, but the commit log is new: state.db was removed or replaced",
-                "restore it, or choose a new run directory",
-            )
-        for path in found:
-            if path.relative_to(self._folder).as_posix() not in listed:
-                large.remove(path)
-
 
 def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
     if ARRIVAL in table.column_names:
@@ -530,15 +351,3 @@ def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
         )
     stamp = pa.repeat(pa.scalar(arrival_ns, pa.int64()), table.num_rows)
     return table.append_column(_STAMP, stamp)
-
-
-def _after(segment: Segment, row: int) -> Cursor:
-    return Cursor(segment.seq, row) if row < segment.rows else Cursor(segment.seq + 1, 0)
-
-
-def _damaged(segment: Segment, finding: str) -> ConfigError:
-    return ConfigError(
-        f"stream {segment.stream!r}",
-        f"segment {segment.seq} is damaged ({finding})",
-        "restore it, or choose a new run directory",
-    )

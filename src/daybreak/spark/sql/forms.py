@@ -31,9 +31,8 @@ from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.pane_plans import Panes
 
 
-@dataclass(frozen=True)
-class OverRows:
-    """Each row stands alone, so any cut of the streams gives the same rows."""
+class _Alone:
+    """What the engine asks of a form, and the answers of most: a job of its own."""
 
     @property
     def share_key(self) -> str | None:
@@ -44,6 +43,11 @@ class OverRows:
     def job_kind(self) -> JobKind:
         """What its jobs are like."""
         return "job"
+
+
+@dataclass(frozen=True)
+class OverRows(_Alone):
+    """Each row stands alone, so any cut of the streams gives the same rows."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,10 @@ class Composable(OverRows):
 
 
 @dataclass(frozen=True)
-class OverWindows:
+class OverWindows(_Alone):
     """Windows are computed when they close: joins, set operations and any aggregate."""
 
     windowing: Windowing
-
-    @property
-    def share_key(self) -> str | None:
-        return None
 
     @property
     def job_kind(self) -> JobKind:
@@ -100,35 +100,17 @@ class PanedAggregate(WindowAggregate):
 
 
 @dataclass(frozen=True)
-class OverState:
+class OverState(_Alone):
     """A streaming query of Spark's, whose state store holds what earlier rows left."""
 
     mode: Mode
     #: How late rows may be, by stream: the column with the event time, and the delay.
     watermarks: Mapping[str, tuple[str, str]]
 
-    @property
-    def share_key(self) -> None:
-        """It runs alone."""
-        return None
-
-    @property
-    def job_kind(self) -> JobKind:
-        return "job"
-
 
 @dataclass(frozen=True)
-class OverRetained:
+class OverRetained(_Alone):
     """The whole result, computed from all that the streams retain: complete mode."""
-
-    @property
-    def share_key(self) -> None:
-        """It runs alone."""
-        return None
-
-    @property
-    def job_kind(self) -> JobKind:
-        return "job"
 
 
 Form: TypeAlias = OverRows | OverWindows | OverState | OverRetained

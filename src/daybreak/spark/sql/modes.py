@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.specs import QuerySpec, StreamSpec
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import OverState
 
 

@@ -13,7 +13,7 @@ from daybreak.spark.jobs.prepared.jvm import Unfit
 from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
 from daybreak.spark.jobs.windows import with_anchors
 from daybreak.spark.sql.catalyst import Plan
-from daybreak.spark.sql.check import CheckedQuery
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Composite, quoted
 from daybreak.spark.sql.forms import (
     Composable,
