@@ -97,6 +97,17 @@ def test_data_that_waits_spares_the_micro_batch_without_data() -> None:
     assert bench.hear(bench.ready("windows", 10, 1)) == [], "nothing else was asked for"
 
 
+def test_the_micro_batch_without_data_waits_for_the_interval_of_its_trigger() -> None:
+    bench = Bench()
+    bench.running("windows")
+    assert bench.hear(bench.pending("windows", 1)) == ["windows"]
+    due_ms = round(time.time() * 1000) + 300
+    ready = bench.ready("windows", 10, 1, watermark=True)._replace(due_ms=due_ms)
+    assert bench.hear(ready) == []
+    assert bench.until_granted() == ["windows"]
+    assert time.time() * 1000 >= due_ms
+
+
 def test_a_query_that_somebody_waits_for_is_granted_an_empty_micro_batch() -> None:
     bench = Bench()
     bench.running("q")

@@ -179,20 +179,20 @@ class GovernedDriver:
             if now_s - self._recorded_s > RECORD_S:
                 self._recorded_s = now_s
                 accounts.monitor.take()
-        self._grant_blindly(now_s)
+        for query in self._by_run.values():
+            self._ask_unseen(query, now_s)
         for run, (name, at_s) in list(self._seen.items()):
             if now_s - at_s > ANNOUNCED_S:
                 del self._seen[run]
                 self.let_free(run, name, "belongs to another session")
         self.roster.came.append(Woke(time.monotonic_ns()))
 
-    def _grant_blindly(self, now_s: float) -> None:
-        """Queries that may have something to do without anybody knowing ask for a grant."""
-        for query in self._by_run.values():
-            wait_s = self._idle_grant_s if query.blind else CAUTION_S
-            idle = query.parked and query.job is None and not query.waits
-            if idle and now_s - query.idle_since_s >= wait_s and now_ms() >= query.due_ms:
-                self.roster.ask(query)
+    def _ask_unseen(self, query: Governed, now_s: float) -> None:
+        """Asks for a grant if there may be something to do that no probe sees."""
+        wait_s = 0.0 if query.owed else self._idle_grant_s if query.blind else CAUTION_S
+        idle = query.parked and query.job is None and not query.waits
+        if idle and now_s - query.idle_since_s >= wait_s and now_ms() >= query.due_ms:
+            self.roster.ask(query)
 
     # What the gates report
 
@@ -272,8 +272,9 @@ class GovernedDriver:
         else:
             job.add(event)
             self.granting.used(query, job, event.left)
-            if event.ran and event.rows and event.watermark and not query.waits:
-                self.roster.ask(query)  # what the watermark may have closed is emitted by the next
+            # What the watermark may have closed is emitted by the next micro-batch.
+            query.owed = event.ran and event.rows > 0 and event.watermark
+            self._ask_unseen(query, time.monotonic())
 
     def _gone(self, run: str, error: str | None) -> None:
         self.free.pop(run, None)

@@ -111,6 +111,8 @@ class Governed:
     told: Counter[int] = field(default_factory=Counter)
     #: The engine was asked for a grant although nothing is known to wait.
     asked: bool = False
+    #: Its last micro-batch moved the watermark, and another emits what that closed.
+    owed: bool = False
     job: Job | None = None
     #: Its QoS graph has changed: to be admitted again when it has no job.
     renew: bool = False
@@ -122,7 +124,7 @@ class Governed:
     def left(self, groups: tuple[UnitGroup, ...]) -> None:
         """So much waits; the engine knows."""
         self.told = units_of(groups)
-        self.asked = False
+        self.asked = self.owed = False
 
     @property
     def waits(self) -> bool:
