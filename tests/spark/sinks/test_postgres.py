@@ -108,6 +108,7 @@ def test_a_row_without_a_key_is_refused_before_its_commit(tmp_path: Path, dsn: s
     with pytest.raises(ValueError, match="1 rows have NULL in 'station'"):
         sink.stage("cafe0000-0001-00000001", without)
     deliver(sink, ROWS, 2)
+    sink.close()
     assert len(do(dsn, "SELECT * FROM s.fires")) == 2
 
 
