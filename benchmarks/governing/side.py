@@ -32,10 +32,13 @@ TUNED = {
 }
 
 
-#: Batches of several lengths show what starting one costs, and what a file adds.
-WARM_FILES = (1, 1, 2, 4, 1, 3)
+#: One by one, so that batches of several lengths show what starting one costs, and a file adds.
+WARM_FILES, WARM_EVERY_S = 12, 3.0
+#: Time for both sides to read all that was fed, before results are compared.
+END_S = 240.0
 #: The JVM still compiles after its work is done.
-SETTLE_S = 8.0
+SETTLE_S = 15.0
+CORES = 2
 
 
 class Side:
@@ -49,7 +52,7 @@ class Side:
         each = (POOL.format(name, cls.priority) for name, cls in CLASSES.items())
         pools.write_text(POOLS.format("".join(each)))
         conf = {**TUNED, "spark.scheduler.allocation.file": str(pools)}
-        self.spark: SparkSession = local_session("governed benchmark", 2, conf)
+        self.spark: SparkSession = local_session("governed benchmark", CORES, conf)
         self.governor: Governor | None = None
         if governed:
             classes = {name: cls.priority for name, cls in CLASSES.items()}
@@ -107,6 +110,15 @@ class Side:
         own = resource.getrusage(resource.RUSAGE_SELF)
         return (int(fields[11]) + int(fields[12])) / 100 + own.ru_utime + own.ru_stime
 
+    def settle(self) -> None:
+        """Until there is nothing to do: micro-batches without data come after the last row."""
+        end = time.time() + 60
+        while self.governor is not None and time.time() < end:
+            if not any(query.waiting for query in self.governor.snapshot().queries):
+                break
+            time.sleep(0.5)
+        time.sleep(SETTLE_S)
+
     def idle_cores(self, seconds: float) -> float:
         before = self.cpu_s()
         time.sleep(seconds)
@@ -137,7 +149,20 @@ class Side:
                 "queries": len(per_query),
             }
         total = sum(one["utility"] * one["queries"] for one in found.values())
-        return {"classes": found, "utility": round(total / len(self.made), 4)}
+        utility = round(total / len(self.made), 4)
+        return {"classes": found, "utility": utility, "critical_round_s": self.critical_round_s()}
+
+    def critical_round_s(self) -> float:
+        """How long one micro-batch of every critical query takes, two at a time.
+
+        Nobody answers sooner than that after a file has come, even if nothing else runs.
+        """
+        total_ms = 0.0
+        for made, query in zip(self.made, self.running, strict=True):
+            if made.cls == "critical":
+                last = [p["durationMs"] for p in query.recentProgress if p["numInputRows"]][-10:]
+                total_ms += float(np.mean([ms["triggerExecution"] for ms in last]))
+        return round(total_ms / 1000 / CORES, 2)
 
     def results(self) -> dict[str, str]:
         """What each query has found, in a form that can be compared."""
@@ -151,28 +176,21 @@ class Side:
 
 
 def run(plan: Mapping[str, Any]) -> None:
-    """Idle, then each load in turn; a rate of 0 measures capacity instead."""
+    """A backlog, idle, then each load in turn, of this side's capacity or another's."""
     with tempfile.TemporaryDirectory() as folder:
         side = Side(plan["side"] == "governed", plan["queries"], Path(folder))
-        for files in WARM_FILES:  # what is compiled, and what the policy learns of costs
-            side.feed(files * FILE_ROWS, 1e9).wait()
-            side.drain(120)
-        if plan["side"] == "capacity":
-            tell(capacity_per_s=capacity(side, plan["backlog"]))
-        else:
-            time.sleep(SETTLE_S)
-            tell(idle_cores=side.idle_cores(plan["idle_s"]))
-            for load, rate in plan["rates"].items():
-                first = side.fed
-                before = side.cpu_s(), time.time()
-                side.feed(round(rate * plan["load_s"]), rate).wait()
-                drained = side.drain(plan["drain_s"])
-                cores = (side.cpu_s() - before[0]) / (time.time() - before[1])
-                # The first fifth is for what is compiled and learned on the way.
-                about = side.responses(first + (side.fed - first) // 5, side.fed)
-                tell(load=load, rate=rate, drained=drained, cores=round(cores, 2), **about)
-                if drained:
-                    tell(results=side.results(), of=load)
+        # What is compiled, and what the policy learns of costs.
+        side.feed(WARM_FILES * FILE_ROWS, FILE_ROWS / WARM_EVERY_S).wait()
+        side.drain(120)
+        per_s = capacity(side, plan["backlog"])  # a warm-up, too, for both sides alike
+        tell(backlog_per_s=per_s)
+        side.settle()
+        tell(idle_cores=side.idle_cores(plan["idle_s"]))
+        base = plan.get("capacity_per_s", per_s)
+        for load in plan["loads"]:
+            loaded(side, load, round(load * base, 1), plan)
+        drained = side.drain(END_S)
+        tell(results=side.results() if drained else {})
         if side.governor is not None:
             report = side.governor.stop()
             tell(grants=report.manifest["grants"], free=report.manifest["free"])
@@ -181,11 +199,22 @@ def run(plan: Mapping[str, Any]) -> None:
         side.spark.stop()
 
 
+def loaded(side: Side, load: float, rate: float, plan: Mapping[str, Any]) -> None:
+    """Rows at this rate, and how long they took."""
+    first, cpu_s, began = side.fed, side.cpu_s(), time.time()
+    side.feed(round(rate * plan["load_s"]), rate).wait()
+    drained = side.drain(plan["drain_s"])
+    cores = (side.cpu_s() - cpu_s) / (time.time() - began)
+    # The first fifth is for what is compiled and learned on the way.
+    about = side.responses(first + (side.fed - first) // 5, side.fed)
+    tell(load=load, rate=rate, drained=drained, cores=round(cores, 2), **about)
+
+
 def capacity(side: Side, backlog: int) -> float:
-    """Rows per second at which FAIR pools read a backlog: beyond that rate, one grows."""
+    """Rows per second at which this side reads a backlog: beyond that rate, one grows."""
     began = time.time()
     side.feed(backlog, 1e9).wait()
-    side.drain(180)
+    side.drain(300)
     return round(backlog / (time.time() - began), 1)
 
 

@@ -29,6 +29,8 @@ from daybreak.policies.parts.trains import TrainParams, oldest_ns
 #: Arrivals are counted so often; there is a new plan so often at most, if something changed.
 NOTE_NS = 100_000_000
 SOON_NS = 200_000_000
+#: Nobody plans if nothing has waited for so long.
+IDLE_NS = 5_000_000_000
 #: A worker that is free takes a cell that has gathered for this share of its period.
 EARLY = 0.5
 #: A cost to start is unsure if its standard error is above this share of it.
@@ -96,6 +98,7 @@ class Planned(BasePolicy):
         self._overrun = Overrun()
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
+        self._ready_ns = 0
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True
@@ -225,11 +228,16 @@ class Planned(BasePolicy):
         return round((flow.fixed_s + (window_s or flow.fixed_s)) * NS_PER_S)
 
     def _follow(self, now_ns: int) -> None:
-        """Counts arrivals, and plans if it is time to."""
+        """Counts arrivals, and plans if it is time to, and something waits or did lately."""
+        if self.units.ready:
+            self._ready_ns = now_ns
+        idle = now_ns - self._ready_ns > IDLE_NS
         if self._noted_ns is None or now_ns - self._noted_ns >= NOTE_NS:
             self._noted_ns = now_ns
             self.planner.note(now_ns)
-            self._stale = self._stale or self.planner.drifted()
+            self._stale = self._stale or (not idle and self.planner.drifted())
+        if idle:
+            return
         soon = self._stale and now_ns >= self._planned_ns + SOON_NS
         new = not self.units.ready <= self._cell_of.keys()
         if soon or new or now_ns >= self._replan_ns:

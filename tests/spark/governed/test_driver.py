@@ -76,14 +76,25 @@ def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
 
 def test_a_watermark_is_followed_by_the_micro_batch_that_emits_what_it_closed() -> None:
     bench = Bench()
-    bench.running("windows")
-    bench.running("other")
+    bench.running("windows", "archive")
+    bench.running("fire", "alarm")
     assert bench.hear(bench.pending("windows", 2)) == ["windows"]
-    assert bench.hear(bench.pending("other", 1)) == []
-    assert bench.hear(bench.ready("windows", 10, 2, watermark=True)) == ["windows"], "same turn"
-    # New data came in between: its windows are owed a micro-batch, too, after the other's turn.
-    again = bench.hear(bench.ready("windows", 5, 1, watermark=True))
-    assert sorted([*again, *bench.hear(bench.ready(again[0], 1, 1))]) == ["other", "windows"]
+    assert bench.hear(bench.pending("fire", 1)) == []
+    assert bench.hear(bench.ready("windows", 10, 2, watermark=True)) == ["fire"], (
+        "a turn of its own"
+    )
+    assert bench.hear(bench.ready("fire", 5, 1)) == ["windows"]
+    assert bench.hear(bench.ready("windows", watermark=True)) == [], "one is enough"
+
+
+def test_data_that_waits_spares_the_micro_batch_without_data() -> None:
+    bench = Bench(train=100)
+    bench.running("windows")
+    assert bench.hear(bench.pending("windows", 2)) == ["windows"]
+    left = (UnitGroup(round(time.time() * 1000), 0, 1),)
+    again = bench.hear(bench.ready("windows", 10, 1, watermark=True, left=left))
+    assert again == ["windows"]
+    assert bench.hear(bench.ready("windows", 10, 1)) == [], "nothing else was asked for"
 
 
 def test_a_query_that_somebody_waits_for_is_granted_an_empty_micro_batch() -> None:

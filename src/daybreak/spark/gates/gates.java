@@ -276,6 +276,7 @@ public class Gates extends StreamingQueryListener {
     /** What a source holds, in groups that were first seen together. Guarded by itself. */
     abstract static class Feed {
         String trouble = null;
+        volatile long version = 0L;  // another one whenever something was added
         /** Asks the source of a parked query, which may take long; false if it cannot yet. */
         abstract boolean look(Object source, Object committed);
         /** Adds [arrival ms, source index, units] of each group that holds something new. */
@@ -296,6 +297,7 @@ public class Gates extends StreamingQueryListener {
 
         /** Another query comes, to which all files may be new. */
         synchronized void join() {
+            version++;
             known = new HashSet();
             dropped += groups.size();
             groups.clear();
@@ -334,7 +336,9 @@ public class Gates extends StreamingQueryListener {
                 fresh.add(new Object[] {path, call(entry, "timestamp")});
             }
             known = paths;
-            if (!fresh.isEmpty()) groups.add(fresh.toArray());
+            if (fresh.isEmpty()) return;
+            groups.add(fresh.toArray());
+            version++;
         }
         synchronized void waiting(Input input, int index, List found, Object committed)
                 throws Exception {
@@ -397,7 +401,9 @@ public class Gates extends StreamingQueryListener {
         synchronized void mark(long sum) {
             long before = marks.isEmpty() ? Long.MIN_VALUE
                 : ((long[]) marks.get(marks.size() - 1))[0];
-            if (sum > before) marks.add(new long[] {sum, System.currentTimeMillis()});
+            if (sum <= before) return;
+            marks.add(new long[] {sum, System.currentTimeMillis()});
+            version++;
         }
         synchronized void waiting(Input input, int index, List found, Object committed)
                 throws Exception {
@@ -456,6 +462,7 @@ public class Gates extends StreamingQueryListener {
         StreamingQueryProgress last = null;
         long dueMs = 0L;
         String reported = "";
+        long looked = -1L;  // what the last report was made from
         Object limits = null;  // of its sources, as the program has set them
 
         Gate(Gates gates, String run, StreamExecution x, long intervalMs) {
@@ -594,6 +601,7 @@ public class Gates extends StreamingQueryListener {
             event.put("sources", sources);
             event.put("left", waiting());
             reported = "";
+            looked = -1L;
         }
         static boolean timers(StateOperatorProgress[] operators) {
             for (int i = 0; i < operators.length; i++) {
@@ -617,13 +625,22 @@ public class Gates extends StreamingQueryListener {
                 HashMap event = event("waiting", run);
                 synchronized (this) {
                     if (!parked || turn == 0L) return;
-                    for (int s = 0; s < inputs.length; s++)
-                        if (inputs[s].feed != null && inputs[s].feed.trouble != null)
+                    long version = 0L;
+                    for (int s = 0; s < inputs.length; s++) {
+                        if (inputs[s].feed == null) continue;
+                        version += inputs[s].feed.version;
+                        if (inputs[s].feed.trouble != null)
                             throw new IllegalStateException(inputs[s].feed.trouble);
+                    }
+                    boolean over = System.currentTimeMillis() >= dueMs;
+                    boolean awaited = over && awaited();
+                    // Most of the time nothing has changed, and finding out must cost nothing.
+                    long seen = version * 4L + (over ? 2L : 0L) + (awaited ? 1L : 0L);
+                    if (seen == looked) return;
+                    looked = seen;
                     event.put("turn", Long.valueOf(turn));
                     event.put("waiting", waiting());
-                    event.put("awaited", Boolean.valueOf(
-                        System.currentTimeMillis() >= dueMs && awaited()));
+                    event.put("awaited", Boolean.valueOf(awaited));
                     String text = gates.json.writeValueAsString(event);
                     if (text.equals(reported)) return;
                     reported = text;
@@ -631,6 +648,7 @@ public class Gates extends StreamingQueryListener {
                 gates.tell(event);
             } catch (Throwable failure) {
                 // An internal is missing, or the source is being closed: empty grants remain.
+                looked = -1L;
                 HashMap event = event("trouble", run);
                 event.put("error", String.valueOf(failure));
                 if (!reported.equals(String.valueOf(failure))) gates.tell(event);

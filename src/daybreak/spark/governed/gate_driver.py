@@ -271,14 +271,9 @@ class GovernedDriver:
             self.granting.grant(query)
         else:
             job.add(event)
-            follows = event.ran and event.rows > 0 and event.watermark
-            if follows and not job.followed:
-                job.followed = True
-                self.granting.grant(query)
-                return
             self.granting.used(query, job, event.left)
-            if follows:
-                self.roster.ask(query)
+            if event.ran and event.rows and event.watermark and not query.waits:
+                self.roster.ask(query)  # what the watermark may have closed is emitted by the next
 
     def _gone(self, run: str, error: str | None) -> None:
         self.free.pop(run, None)

@@ -50,7 +50,7 @@ class GrantOrder:
 
 @dataclass(slots=True)
 class Job:
-    """A grant that is being used: a micro-batch, and the one without data that follows from it."""
+    """A grant that is being used: a micro-batch."""
 
     order: GrantOrder
     taken: tuple[Waiting, ...]
@@ -61,8 +61,6 @@ class Job:
     ms: int = 0
     rows: int = 0
     out: int = 0
-    #: The micro-batch without data, which emits what the watermark has closed, was granted.
-    followed: bool = False
 
     def add(self, ready: Ready) -> None:
         if ready.ran:
