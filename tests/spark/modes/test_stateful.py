@@ -55,7 +55,7 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
         other = rows.selectExpr("n AS m", "v AS w").where("m % 10 = 0")
         return rows.join(other, rows.v == other.w).select("n", "m")
 
-    run_dir = tmp_path / "run"
+    run_dir = tmp_path / "run [1]"  # no pattern
     write(tmp_path / "in", 0, map(row, range(30)))
     with app.run(run_dir=run_dir) as run:
         run.drain()
@@ -151,6 +151,21 @@ def test_rows_that_may_leave_a_result_are_refused_in_update_mode(spark: SparkSes
         f"SELECT k, n FROM ({COUNTS}) JOIN wanted ON length(k) = id",
     ):
         assert checker.sql("q", sql, mode="update").kind == "stateful"
+
+
+def test_a_function_reads_no_streams_but_its_parameters(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare(spark, tmp_path)
+    app.stream("other", format="rate")
+
+    @app.stateful("joined", mode="append")
+    def joined(rows):  # type: ignore[no-untyped-def]
+        other = rows.sparkSession.table("other")
+        return rows.join(other, rows.n == other.value).select("n")
+
+    with pytest.raises(ConfigError, match="'other', which is none of its parameters"):
+        app.check()
 
 
 @pytest.mark.parametrize(

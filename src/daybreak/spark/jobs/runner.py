@@ -27,6 +27,7 @@ from daybreak.engine.events import WAYS, Failure, Ran, Way
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import LeaseLost, failure_of
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs, Written, sweep_attempts
 from daybreak.spark.jobs.on_executors import OnExecutors, Result
 from daybreak.spark.jobs.panes import compute as compute_panes
@@ -589,7 +590,7 @@ class JobRunner:
         # Spark takes a name that begins with _ or . for a hidden file, and reads nothing.
         path = make_folder(self._scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)
-        return self._session.read.schema(schema).parquet(str(path))
+        return self._session.read.schema(schema).parquet(to_read(path))
 
 
 def _checked(queries: Sequence[Runnable]) -> list[CheckedQuery]:

@@ -286,9 +286,11 @@ class Checker:
         """A query that Spark's state store takes in this mode; ``Refused`` if it does not."""
         schemas = {stream: frame.schema for stream, frame in self._frames.items()}
         frame = self._streaming.frame(body, mode, schemas, reads)
-        if reads:  # of a function, whose frames have no names
-            self._repeatable(frame)
-        found = reads or tuple(sorted(self._any(frame)))
+        read = self._any(frame)
+        others = sorted(read - set(reads)) if reads else []
+        if others:
+            raise _undeclared(others[0])
+        found = reads or tuple(sorted(read))
         form = OverState(mode, self._streaming.watermarks_of(found))
         return CheckedQuery(name, found, frame.schema, "stateful", body, form)
 
@@ -398,10 +400,7 @@ class Checker:
                 )
             others = sorted(found - set(reads))
             if others:
-                raise Refused(
-                    f"its function reads stream {others[0]!r}, which is none of its parameters",
-                    f"add a parameter {others[0]!r}",
-                )
+                raise _undeclared(others[0])
             if windowing is not None and _is_self_band(windowing):
                 raise Refused(
                     "its function joins a stream with itself by a band of times",
@@ -548,6 +547,13 @@ def _refuse_surrogates(sql: str, place: str) -> None:
         raise ConfigError(
             place, f"character {error.start + 1} of its SQL is half of one", "correct it"
         ) from None
+
+
+def _undeclared(stream: str) -> Refused:
+    return Refused(
+        f"its function reads stream {stream!r}, which is none of its parameters",
+        f"add a parameter {stream!r}",
+    )
 
 
 def _is_self_band(windowing: Windowing) -> bool:
