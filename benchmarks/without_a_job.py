@@ -146,13 +146,13 @@ class Ways:
         panes, windowing = form.panes, form.windowing
         if kind == "pane fill":
             fresh = paned(a, windowing, panes, None)
-            return lambda runner: runner.fill([query], fresh)
+            return lambda runner: runner.windows.fill([query], fresh)
         # Each partial belongs to twelve windows.
         some = readings(1, max(1, rows // 12))
-        partials = self.prepared.fill([query], paned(some, windowing, panes, None))[0]
+        partials = self.prepared.windows.fill([query], paned(some, windowing, panes, None))[0]
         last_us = START_US + 10**10
         merged = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
-        return lambda runner: runner.merge([query], [merged])
+        return lambda runner: runner.windows.merge([query], [merged])
 
     def measure(self, kind: str, rows: int, times: int, workers: int = 1) -> dict[str, Any]:
         compute = self.compute(kind, rows)

@@ -10,6 +10,7 @@ import pytest
 from daybreak.engine.state import JobState
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
+from daybreak.policies.parts.arrival_gaps import ArrivalGaps
 from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import plan_periods
@@ -329,6 +330,25 @@ def test_a_cell_that_has_waited_for_long_does_not_go_before_a_worthier_one_that_
     out = JobUnderWay(policy._plan.cells[0], 0, 100, box=0, before=0, forced=True)
     policy._out[1] = out
     assert not policy._may_force(waits, [waits, worthy], now_ns)
+
+
+def test_a_file_is_read_at_once_if_no_other_comes_before_its_cell_may_begin() -> None:
+    policy = Planned()
+    run(Case(mixed(), 0.5, shown=exact, **SHORT), policy)
+    cell = next(
+        c for c, p in enumerate(policy._period_ns) if p and not policy._plan.flows[c].slide_s
+    )
+    period_ns, query = policy._period_ns[cell] or 0, policy._plan.cells[cell].queries[0]
+    head_ns = 10**12
+    c = _Candidate(head_ns + period_ns, head_ns + period_ns, cell, query, head_ns)
+    for every_ns, early_ns in (
+        (round(0.6 * period_ns), head_ns),
+        (round(0.3 * period_ns), head_ns + period_ns - round(0.5 * period_ns)),
+    ):
+        policy._gaps = ArrivalGaps()
+        for ago in (2, 1, 0):
+            policy._gaps.arrived(policy.units.units[query][0], head_ns - ago * every_ns)
+        assert policy._early_ns(c) == early_ns
 
 
 class Sized(Planned):

@@ -147,7 +147,7 @@ def test_every_query_gives_the_rows_of_the_batch(
     and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
         monkeypatch.setenv(SWITCH, "1")
-        monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.jobs.worker_session.FEW_ROWS", few_rows)
     rows = (
         60 if train == 5 else ROWS // 2 if not rider_bound_s else ROWS
     )  # else there are many jobs

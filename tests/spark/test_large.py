@@ -21,9 +21,9 @@ from daybreak.report.run import job_lines
 from daybreak.runtime.starts import load_run
 from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
+from daybreak.spark.jobs.committer import Committer
 from daybreak.spark.jobs.executor_jobs import ExecutorJobs
 from daybreak.spark.jobs.large_windows import micros
-from daybreak.spark.jobs.on_executors import OnExecutors
 from daybreak.spark.log import rows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_clock import as_us
@@ -167,14 +167,14 @@ def test_what_is_committed_stays_staged_if_the_job_fails_afterwards(tmp_path: Pa
     nothing: Any = None
     with RunDirectory.open(tmp_path, "large") as rundir:
         log = CommitLog(rundir.state_db)
-        jobs = OnExecutors(nothing, nothing, SegmentStore(rundir, log), log)
-        jobs.begin()
-        first = jobs.number()
-        jobs.abandon()
-        jobs.begin()
-        assert jobs.number() != first
-        jobs.committed()
-        jobs.abandon()
+        committer = Committer(SegmentStore(rundir, log), log, nothing)
+        committer.begin()
+        first = committer.number()
+        committer.abandon()
+        committer.begin()
+        assert committer.number() != first
+        committer.commit([], [], [])
+        committer.abandon()
         assert log.take_abandoned() == {first}
         log.close()
 

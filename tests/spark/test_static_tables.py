@@ -122,14 +122,14 @@ def test_a_job_keeps_the_versions_it_began_with(spark: SparkSession, folder: Pat
         tables = run.parts.catalog.application.tables
 
         def compute() -> str:
-            return str(runner._compute(query, rows)["name"][0])
+            return str(runner._rows.compute(query, rows)["name"][0])
 
-        runner._take_tables()
+        runner._session.take_tables()
         assert compute() == "old 1"
         write_table(folder, "new")
         until(lambda: tables.current.number("districts") == 2)
         assert compute() == "old 1", "its job has not ended"
-        runner._take_tables()
+        runner._session.take_tables()
         assert compute() == "new 1"
         runner.close()
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
+from daybreak.policies.parts.arrival_gaps import ArrivalGaps
 from daybreak.policies.parts.cell_planner import CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import LONGEST
@@ -33,6 +34,8 @@ SOON_NS = 200_000_000
 IDLE_NS = 5_000_000_000
 #: A worker that is free takes a cell that has gathered for this share of its period.
 EARLY = 0.5
+#: Arrivals are apart if it takes this share of a period from one to the next.
+APART = 0.1
 #: A cost to start is unsure if its standard error is above this share of it.
 UNSURE = 0.2
 #: So many jobs of a cell differ in length for that reason.
@@ -95,6 +98,7 @@ class Planned(BasePolicy):
         super().attach(view, work, seed)
         self.units = ReadyQueries(view)
         self.planner = CellPlanner(view, self.params.target)
+        self._gaps = ArrivalGaps()
         self._overrun = Overrun()
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
@@ -117,6 +121,7 @@ class Planned(BasePolicy):
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.units.arrived(box, count, now_ns)
+        self._gaps.arrived(box, now_ns)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
@@ -317,7 +322,12 @@ class Planned(BasePolicy):
         jobs = self.planner.jobs(cell)
         if unsure and jobs < VARIED and jobs % 2:
             return c.due_ns
-        return c.due_ns - round((1 - EARLY) * (self._period_ns[c.cell] or 0))
+        period_ns = self._period_ns[c.cell] or 0
+        early_ns = c.due_ns - round((1 - EARLY) * period_ns)
+        more_ns = self._gaps.next_ns(self.units.units[c.query], APART * period_ns)
+        if not cell.slide_ns and more_ns is not None and more_ns > early_ns:
+            return c.head_ns  # nothing is gathered by waiting
+        return early_ns
 
     def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
         self._watch(c, now_ns)

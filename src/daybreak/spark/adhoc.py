@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.storage import LogUrl
-from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.jobs.executor_jobs import widened_frame
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened

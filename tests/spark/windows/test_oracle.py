@@ -139,7 +139,7 @@ def test_every_kind_of_window_query_gives_the_rows_of_the_batch(
     both = BothWays(spark, monkeypatch)
     if few_rows is not None:
         monkeypatch.setenv(SWITCH, "1")
-        monkeypatch.setattr("daybreak.spark.jobs.runner.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.jobs.worker_session.FEW_ROWS", few_rows)
     queries = [*WINDOWS, *BANDS, "sliding"] if panes else ["sliding"]
     policy = make_policy_with("stride")
     compare(spark, tmp_path / "run", Log.random(100 + panes), policy, queries, panes=panes)

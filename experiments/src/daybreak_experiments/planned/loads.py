@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from daybreak_experiments.rules import at_least, at_most, required
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Kind = Literal["robust", "published"]
 LOADS = (0.2, 0.4, 0.8, 1.0, 1.5, 2.0)
 WORKERS = 2
 PLANNED, PATIENT = "planned", "stride, patience 0.5"
@@ -28,6 +29,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "wildfire": wildfire(),
     "rows": mixed(closing_windows=False),
 }
+#: Beyond load 1 the alarm over windows of `wildfire` is not worth what it takes.
+ON_OVERLOAD: Mapping[str, Kind] = {"mixed": "robust", "wildfire": "published"}
 #: What the sketch reached, on windows whose rows become pending one by one.
 SKETCH = {0.4: 0.993, 0.8: 0.985, 1.0: 0.983, 1.5: 0.920, 2.0: 0.899}
 #: How far below the best other policy it may be.
@@ -111,6 +114,7 @@ def _claims(
     two = LOADS.index(2.0)
     rivals = np.array([others[p][two, 0] for p in ("stride", "round-robin")])
     above = max(float((f[:, 0] - limit).max()) for f in found.values())
+    over = np.array(LOADS) > 1
     return [
         Claim(
             f"{workload}: utility at least that of the best other policy minus {TOLERANCE}",
@@ -131,11 +135,8 @@ def _claims(
             f"{workload}: no policy is above the upper bound",
             "robust", "0", f"{above:+.4f}", at_most(1e-6, above),
         ),
-        Claim(
-            f"{workload}: p95 of the most important class below 1.5 times its deadline",
-            "robust", duration(1.5 * deadline_s), ", ".join(map(_shown_s, mine[:, 1])),
-            at_most(1.5 * deadline_s, *mine[:, 1]),
-        ),
+        _in_time(workload, deadline_s, "robust", "up to load 1", mine[~over, 1]),
+        _in_time(workload, deadline_s, ON_OVERLOAD[workload], "above load 1", mine[over, 1]),
         Claim(
             f"{workload}: answers at least 0.98 of the most answered at load 0.4, 0.95 at 0.8",
             "robust", "0.98, 0.95", _listed(mine[[1, 2], 2] / most[[1, 2]], LOADS[1:3]),
@@ -154,6 +155,16 @@ def _claims(
             ),
         ),
     ]  # fmt: skip
+
+
+def _in_time(
+    workload: str, deadline_s: float, kind: Kind, at: str, p95_s: NDArray[np.float64]
+) -> Claim:
+    return Claim(
+        f"{workload}: p95 of the most important class below 1.5 times its deadline, {at}",
+        kind, duration(1.5 * deadline_s), ", ".join(map(_shown_s, p95_s)),
+        at_most(1.5 * deadline_s, *p95_s),
+    )  # fmt: skip
 
 
 def _listed(

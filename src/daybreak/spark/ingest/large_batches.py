@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from daybreak.spark.log.hadoop_names import to_write
 from daybreak.spark.ingest.dead_letters import MALFORMED
+from daybreak.spark.log.hadoop_names import to_write
 from daybreak.spark.log.large_segments import Footers, make_durable, read_footers
 from daybreak.spark.log.tables import ARRIVAL
 

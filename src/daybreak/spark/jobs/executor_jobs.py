@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.durable import make_folder
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.large_segments import FileRows
 from daybreak.spark.log.rows import StagedFile
 from daybreak.spark.log.segments import SegmentStore
@@ -57,6 +57,10 @@ class Written:
 
     files: tuple[StagedFile, ...]
     num_rows: int
+
+
+#: Rows of a query, or where executors have staged them.
+Result: TypeAlias = pa.Table | Written
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ class ExecutorJobs:
 
     def write(
         self, job: str, queries: Sequence[Answered], result: DataFrame, cut: Cut, arrival_ns: int
-    ) -> list[Written | pa.Table]:
+    ) -> list[Result]:
         """Stages each query's rows of a result; a table where the sink wants them on the driver."""
         aside = self._scratch / f"handover-{job}"
         writers = tuple(self._writer(job, query, aside, arrival_ns) for query in queries)

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, TimestampNTZType
 
 from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.spark.event_time import NEVER, Windowing
-from daybreak.spark.jobs.executor_jobs import Cut, ExecutorJobs, Written
+from daybreak.spark.jobs.executor_jobs import Cut, ExecutorJobs, Result, Written
 from daybreak.spark.jobs.windows import Range, cut
 from daybreak.spark.log.rows import SegmentRow
 from daybreak.spark.sql.composite import quoted
@@ -107,9 +107,9 @@ def _next(at: Column, offset_us: int, step_us: int) -> Column:
     return at - F.pmod(at - offset_us, F.lit(step_us).cast("long")) + step_us
 
 
-def joined(results: Sequence[Sequence[Written | pa.Table]]) -> list[Written | pa.Table]:
+def joined(results: Sequence[Sequence[Result]]) -> list[Result]:
     """The results of each query over several steps as one."""
-    found: list[Written | pa.Table] = []
+    found: list[Result] = []
     for mine in zip(*results, strict=True):
         if isinstance(mine[0], Written):
             files = tuple(file for one in mine for file in one.files)
