@@ -136,7 +136,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
     feed(tmp_path / "in/sales", 0, ROWS, FILES)
     feed(tmp_path / "in/others", 0, 300, 1)
     app = make_app(spark, tmp_path, 1)
-    with app.run(run_dir=tmp_path / "run") as run:
+    with app.run(run_dir=tmp_path / "run [1]") as run:
         run.drain()
         feed(tmp_path / "in/sales", ROWS, 600, 1)
         run.drain(flush=True)
@@ -148,10 +148,10 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         [file] = store.files([some])
         assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]
     assert run.failures == {}
-    kept, sql = Kept(tmp_path / "run"), "SELECT count(*) AS c FROM sales"
+    kept, sql = Kept(tmp_path / "run [1]"), "SELECT count(*) AS c FROM sales"
     [[count]] = ad_hoc(spark, kept, {"sales": schemas["sales"]}, sql).to_pydict().values()
     assert count in (newest.rows, ROWS + newest.rows), "with or without the segment before"
-    lines = job_lines(load_run(tmp_path / "run"))
+    lines = job_lines(load_run(tmp_path / "run [1]"))
     assert "ingested rows through the driver: 0" in lines
     assert "result rows through the driver: " in "".join(lines), "panes, and a sink in memory"
     wanted = expected(spark, tmp_path)

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.storage import LogUrl
 from daybreak.spark.jobs.executor_jobs import widened_frame
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened
@@ -110,7 +111,7 @@ def _frame(
     """The rows of a large segment; the result alone passes the driver."""
     columns = to_arrow_schema(schema, timezone="UTC")
     _joined(stream, [pq.read_schema(files[0]).empty_table()], columns)
-    return widened_frame(session.read.parquet(*map(str, files)), schema)
+    return widened_frame(session.read.parquet(*map(to_read, files)), schema)
 
 
 def _joined(stream: str, kept: Sequence[pa.Table], columns: pa.Schema) -> pa.Table:

@@ -266,7 +266,9 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         )  # fmt: skip
         threads.callback(inflow.stop)
         inflow.start(catalog.sources())
-        tasks = _start_tasks(driver, storage, catalog, syncer, inflow, record, emit)
+        tasks = _start_tasks(
+            driver, storage, catalog, syncer, inflow, record, runners.stateful, emit
+        )
         for periodic in tasks:
             threads.callback(periodic.stop)
 
@@ -361,6 +363,7 @@ def _start_tasks(
     syncer: FileSyncer,
     inflow: Inflow,
     record: RunRecord,
+    stateful: StatefulQueries,
     emit: Emit,
 ) -> tuple[PeriodicTasks, ...]:
     log = storage.log
@@ -380,6 +383,8 @@ def _start_tasks(
         Task("prune", 10.0, lambda: prune(log, catalog)),
     ]
     groups = [deliveries, [Task("publish", 0.2, lambda: publish(catalog.sinks))], chores]
+    # Spark may take its time to stop a query that was dropped.
+    groups.append([Task("tidy_state", 2.0, stateful.tidy)])
     tables = catalog.application.tables
     if tables.refreshes:
         groups.append([Task("refresh", 0.2, lambda: tables.refresh(partial(_announce_rows, emit)))])

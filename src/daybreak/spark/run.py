@@ -19,7 +19,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
-from daybreak.model.specs import SinkSpec
+from daybreak.model.specs import Mode, SinkSpec
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.display import duration, plural, snapshot_html
@@ -153,18 +153,20 @@ class Run:
         weight: float = 1.0,
         sink: SinkSpec | None = None,
         on_full: Literal["skip", "block"] | None = None,
+        mode: Mode | None = None,
         start: Start = "next",
         force: bool = False,
     ) -> Verdict:
         """Adds a query while the application runs; it is there again after a restart.
 
-        It begins with the next segment, or with ``start="earliest"`` at the oldest one kept.
+        It begins with the next segment, or with ``start="earliest"`` at the oldest one kept, as
+        one in complete mode always does.
         Returns what its load means for the others. ``ConfigError`` if its SQL or its sink cannot be
         used, or if there is no capacity for it, unless ``force``.
         """
         values = {
             "sql": sql, "class": cls, "qos": qos, "weight": weight, "sink": sink or MEMORY,
-            "on_full": on_full,
+            "on_full": on_full, "mode": mode,
         }  # fmt: skip
         spec = query_from(name, values)
         verdict = self.parts.controller.execute(RegisterQuery(spec, start, force)).verdict

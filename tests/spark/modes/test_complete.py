@@ -109,9 +109,10 @@ def test_a_refusal_names_complete_mode(spark: SparkSession, tmp_path: Path) -> N
     assert 'mode = "complete"' in refused.value.remedy
 
 
-def committed(sink: SnapshotSink, number: int, rows: int) -> CommittedFile:
-    [staged] = sink.stage(f"job-{number}", pa.table({"n": list(range(rows))}))
-    return CommittedFile(number, f"job-{number}", "q", staged.path, rows, staged.content)
+def committed(sink: SnapshotSink, number: int, rows: int, log: str = "log") -> CommittedFile:
+    job = f"{log}-{number}"
+    [staged] = sink.stage(job, pa.table({"n": list(range(rows))}))
+    return CommittedFile(number, job, "q", staged.path, rows, staged.content)
 
 
 def test_snapshots_are_replaced_in_order_and_an_older_one_never_comes_back(tmp_path: Path) -> None:
@@ -131,6 +132,25 @@ def test_snapshots_are_replaced_in_order_and_an_older_one_never_comes_back(tmp_p
     assert sink.has(files[2])
     assert not sink.staged()
     assert len(list(out.glob("snapshot-*"))) == 2, "the newest and the one before it"
+
+
+def test_results_of_another_run_directory_replace_those_that_were_numbered_higher(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+    sink = SnapshotSink("q", out, pq.write_table)
+    assert sink.deliver(committed(sink, 7, 3))
+    # Left by a crash of some other run directory, under the number that comes next.
+    (out / "snapshot-000000000008").mkdir()
+    pq.write_table(pa.table({"n": [9]}), out / "snapshot-000000000008" / "a.parquet")
+    for number, rows in ((1, 5), (2, 4)):
+        file = committed(sink, number, rows, "other")
+        assert not sink.has(file)
+        assert sink.deliver(file)
+        assert sink.has(file)
+        current = read_snapshot(out)
+        assert current is not None
+        assert (current.number, current.table().num_rows) == (7 + number, rows)
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:

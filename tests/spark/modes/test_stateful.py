@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark.modes.feeds import declare, row, write
+from pyspark.sql.types import StructType
+from tests.spark.modes.feeds import SCHEMA, declare, row, write
 from tests.until import until
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
+from daybreak.spark.sql.check import Checker
 from daybreak.spark.stateful.stateful_query import StatefulQuery
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
         other = rows.selectExpr("n AS m", "v AS w").where("m % 10 = 0")
         return rows.join(other, rows.v == other.w).select("n", "m")
 
-    run_dir = tmp_path / "run"
+    run_dir = tmp_path / "run [1]"  # no pattern
     write(tmp_path / "in", 0, map(row, range(30)))
     with app.run(run_dir=run_dir) as run:
         run.drain()
@@ -79,7 +81,15 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
         sessions = run.rows("sessions").to_pylist()
         assert closed + len(sessions) == 3, "one of each key, closed by a row ten minutes later"
         assert {r["k"]: r["n"] for r in sessions} == counted(range(60))
-    assert not list((run_dir / "feed").glob("*/000000000000.parquet")), "passed by all"
+        first = "*/000000000000-*.parquet"
+        until(lambda: not list((run_dir / "feed").glob(first)), "all have passed it")
+        for name in ("counts", "distinct", "sessions", "pairs"):
+            run.drop(name)
+        until(
+            lambda: not list((run_dir / "state").iterdir()), "state of dropped queries is removed"
+        )
+        until(lambda: not list((run_dir / "feed").glob("*/*.parquet")), "and what they read")
+        assert not run.parts.runners.stateful._queries, "Spark has stopped them"
 
 
 def test_a_failure_after_the_commit_neither_loses_nor_repeats_rows(
@@ -118,6 +128,43 @@ def test_what_no_mode_but_complete_takes_is_refused_with_that(
     app = declare(spark, tmp_path)
     app.query("q", sql=COUNTS, mode="update", sink={"format": "parquet", "path": "out"})
     with pytest.raises(ConfigError, match="cannot replace rows"):
+        app.check()
+
+
+def test_rows_that_may_leave_a_result_are_refused_in_update_mode(spark: SparkSession) -> None:
+    spark.sql("SELECT id FROM range(9)").createOrReplaceTempView("wanted")
+    schema = StructType.fromDDL(SCHEMA)
+    assert isinstance(schema, StructType)
+    checker = Checker(spark, {"rows": schema})
+    for sql in (
+        f"{COUNTS} HAVING count(*) < 9",
+        f"SELECT * FROM ({COUNTS}) WHERE n < 9 AND k = 'a'",
+        f"SELECT k, m FROM (SELECT k, n + 1 AS m FROM ({COUNTS})) WHERE m < 9",
+        f"SELECT c.* FROM ({COUNTS}) c JOIN wanted ON n = id",
+    ):
+        with pytest.raises(ConfigError, match="is not taken back") as refused:
+            checker.sql("q", sql, mode="update")
+        assert 'mode = "complete"' in refused.value.remedy
+    for sql in (
+        f"{COUNTS} HAVING k <> 'a'",
+        f"SELECT * FROM (SELECT upper(k) AS u, n FROM ({COUNTS})) WHERE u <> 'A'",
+        f"SELECT k, n FROM ({COUNTS}) JOIN wanted ON length(k) = id",
+    ):
+        assert checker.sql("q", sql, mode="update").kind == "stateful"
+
+
+def test_a_function_reads_no_streams_but_its_parameters(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = declare(spark, tmp_path)
+    app.stream("other", format="rate")
+
+    @app.stateful("joined", mode="append")
+    def joined(rows):  # type: ignore[no-untyped-def]
+        other = rows.sparkSession.table("other")
+        return rows.join(other, rows.n == other.value).select("n")
+
+    with pytest.raises(ConfigError, match="'other', which is none of its parameters"):
         app.check()
 
 

@@ -97,6 +97,21 @@ def test_upsert_keeps_the_newest_row_of_a_key(tmp_path: Path, dsn: str) -> None:
     assert found == [("a", 41, 2), ("b", 51, 4)]
 
 
+def test_a_row_without_a_key_is_refused_before_its_commit(tmp_path: Path, dsn: str) -> None:
+    do(
+        dsn,
+        "CREATE TABLE s.fires (station text, t integer, at bigint)",
+        "CREATE UNIQUE INDEX ON s.fires (station)",
+    )
+    sink = make(tmp_path, dsn, key="station")
+    without = ROWS.set_column(0, "station", pa.array(["a", None]))
+    with pytest.raises(ValueError, match="1 rows have NULL in 'station'"):
+        sink.stage("cafe0000-0001-00000001", without)
+    deliver(sink, ROWS, 2)
+    sink.close()
+    assert len(do(dsn, "SELECT * FROM s.fires")) == 2
+
+
 def test_an_upsert_that_depends_on_the_order_of_rows_is_refused(tmp_path: Path, dsn: str) -> None:
     sink = make(tmp_path, dsn, key="at", create="true")
     with pytest.raises(UpsertAmbiguous, match="same at; give newest"):

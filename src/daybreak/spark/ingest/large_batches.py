@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from daybreak.spark.ingest.dead_letters import MALFORMED
+from daybreak.spark.log.hadoop_names import to_write
 from daybreak.spark.log.large_segments import Footers, make_durable, read_footers
 from daybreak.spark.log.tables import ARRIVAL
 
@@ -128,7 +129,7 @@ def write_files(
         "mapreduce.fileoutputcommitter.algorithm.version": "1",
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
-    rows.write.options(**options).parquet(folder.as_uri())
+    rows.write.options(**options).parquet(to_write(folder))
     found, counted = read_footers(folder, time), seen.get
     if found.rows + counted["malformed"] != counted["all"]:
         raise RowsDiffer(f"{found.rows} rows in {folder}, of {counted}")
@@ -144,4 +145,4 @@ def write_malformed(frame: DataFrame, folder: Path, arrival_ns: int) -> None:
         F.lit(arrival_ns).cast("long").alias("arrival_ns"),
     )
     marks = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
-    texts.write.options(**marks).parquet(folder.as_uri())
+    texts.write.options(**marks).parquet(to_write(folder))

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.log.durable import make_folder
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.large_segments import FileRows
 from daybreak.spark.log.rows import StagedFile
 from daybreak.spark.log.segments import SegmentStore
@@ -181,11 +182,11 @@ class ExecutorJobs:
         schema, reader = self._schemas[stream], self._session.read
         if declared:
             reader = reader.schema(schema)
-        whole = [str(file.path) for file in files if file.whole]
+        whole = [to_read(file.path) for file in files if file.whole]
         frames = [reader.parquet(*whole)] if whole else []
         for file in files:
             if not file.whole:
-                frame = reader.parquet(str(file.path))
+                frame = reader.parquet(to_read(file.path))
                 at = frame.metadataColumn("_metadata")["row_index"]
                 frames.append(frame.where((at >= file.first) & (at < file.first + file.rows)))
         return frames if declared else [widened_frame(frame, schema) for frame in frames]

@@ -17,6 +17,7 @@ from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
 from daybreak.spark.log.durable import file_name, make_folder
+from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, StaticTables
 
@@ -101,7 +102,7 @@ class WorkerSession:
         # Spark takes a name that begins with _ or . for a hidden file, and reads nothing.
         path = make_folder(self.scratch) / f"rows-{file_name(name)}.parquet"
         pq.write_table(table, path)
-        return self.spark.read.schema(schema).parquet(str(path))
+        return self.spark.read.schema(schema).parquet(to_read(path))
 
     def close(self) -> None:
         if self._prepared is not None:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +42,24 @@ def write_durably(path: Path, write: Callable[[BinaryIO], object]) -> int:
         raise
     move_durably(partial, path)
     return size
+
+
+def create_durably(path: Path, content: bytes) -> None:
+    """As ``write_durably``, of a file that must not be there: ``FileExistsError`` if it is.
+
+    Of two processes that create it at once, one succeeds.
+    """
+    partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, path)
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    sync_folder(path.parent)
 
 
 def move_durably(source: Path, target: Path) -> None:

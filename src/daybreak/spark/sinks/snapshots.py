@@ -53,12 +53,24 @@ class WholeResult:
 
 def read_snapshot(path: Path | str) -> WholeResult | None:
     """The newest result below the path of a sink; None before the first."""
-    root = Path(path)
+    root, found = Path(path), _pointer(Path(path))
+    if found is None:
+        return None
+    return WholeResult(root / found["folder"], found["rows"], found["streams"], found["number"])
+
+
+def _pointer(root: Path) -> dict[str, Any] | None:
+    """What ``CURRENT`` says; None before the first result."""
     try:
         found: dict[str, Any] = json.loads((root / CURRENT).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return WholeResult(root / found["folder"], found["rows"], found["streams"], found["number"])
+    return found
+
+
+def _log_of(job: str) -> str:
+    """The commit log that numbered a job."""
+    return job.partition("-")[0]
 
 
 class SnapshotSink(Staging):
@@ -81,14 +93,19 @@ class SnapshotSink(Staging):
             file.path.unlink()
             return True
         metadata = pq.read_schema(file.path).metadata or {}
-        folder = make_folder(self.path / f"{_FOLDER}{file.id:012d}")
+        before = _pointer(self.path)
+        # Numbers of another run directory, which wrote here earlier, may be higher.
+        number = file.id if before is None else max(file.id, before["number"] + 1)
+        folder = make_folder(self.path / f"{_FOLDER}{number:012d}")
+        for other in folder.iterdir():  # a crash came before ``CURRENT`` named it
+            other.unlink()
         # Its name must not be there before its content: what the log holds it may forget then.
         with file.path.open("rb") as staged:
             write_durably(folder / file.path.name, lambda out: shutil.copyfileobj(staged, out))
-        before = read_snapshot(self.path)
         pointer = {
             "folder": folder.name,
-            "number": file.id,
+            "number": number,
+            "delivery": file.id,
             "job": file.job,
             "rows": file.rows,
             "streams": json.loads(metadata.get(RETAINED, b"{}")),
@@ -96,7 +113,7 @@ class SnapshotSink(Staging):
         text = json.dumps(pointer, indent=1, sort_keys=True) + "\n"
         write_durably(self.path / CURRENT, lambda out: out.write(text.encode()))
         file.path.unlink(missing_ok=True)
-        self._remove_but({folder.name} | ({before.folder.name} if before else set()))
+        self._remove_but({folder.name} | ({before["folder"]} if before else set()))
         return True
 
     def _remove_but(self, kept: set[str]) -> None:
@@ -106,8 +123,10 @@ class SnapshotSink(Staging):
                 shutil.rmtree(old, ignore_errors=True)
 
     def has(self, file: CommittedFile) -> bool:
-        newest = read_snapshot(self.path)
-        return newest is not None and newest.number >= file.id
+        newest = _pointer(self.path)
+        if newest is None or _log_of(newest["job"]) != _log_of(file.job):
+            return False  # numbers of another run directory's results mean nothing here
+        return bool(newest.get("delivery", newest["number"]) >= file.id)
 
 
 class LatestMemory(MemorySink):

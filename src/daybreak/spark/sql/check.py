@@ -267,10 +267,10 @@ class Checker:
         """A query that Spark's state store takes in this mode; ``Refused`` if it does not."""
         schemas = {stream: frame.schema for stream, frame in self._frames.items()}
         analysed = Analysed.of(self._streaming.frame(body, mode, schemas, reads))
-        if reads:  # of a function, whose frames have no names
-            self._rules.repeatable(analysed)
-        else:
-            reads = tuple(sorted(self._rules.reads(analysed)))
+        found = self._rules.reads(analysed)
+        if reads:  # of a function
+            _refuse_others(reads, found)
+        reads = reads or tuple(sorted(found))
         form = OverState(mode, self._streaming.watermarks_of(reads))
         return CheckedQuery(name, reads, analysed.schema, "stateful", body, form)
 
@@ -321,6 +321,10 @@ def _check_parameters(reads: tuple[str, ...], found: frozenset[str]) -> None:
             f"its function returns a frame that does not read stream {unused[0]!r}",
             "build the result from the frames it is given, or leave that parameter out",
         )
+    _refuse_others(reads, found)
+
+
+def _refuse_others(reads: tuple[str, ...], found: frozenset[str]) -> None:
     others = sorted(found - set(reads))
     if others:
         raise Refused(

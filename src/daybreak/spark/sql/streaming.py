@@ -20,6 +20,7 @@ from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import quoted
 from daybreak.spark.sql.forms import Body, FunctionBody
 from daybreak.spark.sql.messages import first_line
+from daybreak.spark.sql.updates import refuse_leaving
 
 _RULES = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 
@@ -73,6 +74,8 @@ class StreamingChecker:
                 f"cannot run in {mode} mode: {first_line(str(error))}",
                 'declare mode = "complete", which takes any query over what is retained',
             ) from None
+        if mode == "update":
+            refuse_leaving(plan)
         return frame
 
     def _session(self) -> tuple[SparkSession, Catalyst]:

@@ -78,7 +78,7 @@ public class FeedSource implements StreamSourceProvider {
                     JsonNode plan = json.readTree(new File(steps, step + ".json"));
                     JsonNode named = (JsonNode) ((JsonNode) plan.get("files")).get(stream);
                     for (int i = 0; named != null && i < named.size(); i++)
-                        files.add(((JsonNode) named.get(i)).asText());
+                        files.add(toRead(((JsonNode) named.get(i)).asText()));
                 }
             } catch (java.io.IOException missing) {
                 throw new IllegalStateException("step of " + steps + " cannot be read", missing);
@@ -90,6 +90,11 @@ public class FeedSource implements StreamSourceProvider {
                 .parquet((String[]) files.toArray(new String[0]));
             return session.internalCreateDataFrame(
                 ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().toRdd(), schema, true);
+        }
+
+        /** To Spark, what it reads is a pattern; see hadoop_names.py. */
+        static String toRead(String path) {
+            return "file://" + path.replaceAll("([\\[\\]{}*?\\\\])", "\\\\$1");
         }
 
         static long number(String json) { return Long.parseLong(json.trim()); }

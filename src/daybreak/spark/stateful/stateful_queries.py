@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Waiting
+from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
@@ -63,15 +65,9 @@ class StatefulQueries:
         """One step of a query; raises what Spark, a sink or the commit raised."""
         found = self._of(query)
         done = found.run(taken, commit, tag)
-        self._tidy()
+        with suppress(LogUnavailable):  # the step is made; there is a next time
+            self.tidy()
         return done
-
-    def stop(self, name: str) -> None:
-        """A query is dropped; its checkpoint stays until one of its name begins."""
-        with self._guard:
-            found = self._queries.pop(name, None)
-        if found is not None:
-            found.stop()
 
     def close(self) -> None:
         with self._guard:
@@ -143,14 +139,35 @@ class StatefulQueries:
         finally:
             thread.setContextClassLoader(before)
 
-    def _tidy(self) -> None:
-        """Removes what queries have passed, and the state of those that are dropped."""
-        if not self._feed.is_untidy():
+    def tidy(self) -> None:
+        """Stops queries that were dropped, and removes their state and what all have passed."""
+        if not self._folder.is_dir() or not self._feed.is_untidy():
             return
-        known = {file_name(name) for name in self._log.queries()}
-        for folder in self._folder.iterdir():
-            if folder.name not in known:
-                shutil.rmtree(folder, ignore_errors=True)
+        self._store.confirm()
+        # In this order: the log knows a query before it runs and has a folder.
+        folders = list(self._folder.iterdir())
+        with self._guard:
+            running = dict(self._queries)
+        known = set(self._log.queries())
+        for name in running.keys() - known:
+            self._stop_dropped(name, running[name])
+        named = {file_name(name) for name in known}
+        for folder in folders:
+            with self._guard:
+                # One of the name may have been registered again meanwhile.
+                if folder.name not in named | {file_name(name) for name in self._queries}:
+                    shutil.rmtree(folder, ignore_errors=True)
+        with self._feed.choosing:
+            self._feed.tidy(self._needed_from(), named_files(self._folder))
+
+    def _stop_dropped(self, name: str, query: StatefulQuery) -> None:
+        with self._guard:
+            if self._queries.get(name) is query:
+                del self._queries[name]
+        query.stop()
+
+    def _needed_from(self) -> dict[str, int]:
+        """The first segment of each stream that a query may still read."""
         with self._guard:
             queries = [query.query for query in self._queries.values()]
         cursors = self._log.cursors()
@@ -160,7 +177,7 @@ class StatefulQueries:
                 at = cursors.get((query.name, stream))
                 if at is not None:
                     needed[stream] = min(at.seq, needed.get(stream, at.seq))
-        self._feed.tidy(needed, named_files(self._folder))
+        return needed
 
 
 def _loader(context: Any) -> Any:

@@ -80,6 +80,7 @@ class StatefulQuery:
         self._checkpoint = folder / "checkpoint"
         self._batch_done = log.progress()[query.name].closed_us
         if self._batch_done == NEVER:  # new, or reset: what an earlier one has left counts nothing
+            store.confirm()
             shutil.rmtree(folder, ignore_errors=True)
         elif not (self._checkpoint / "metadata").exists():
             raise ConfigError(
@@ -109,6 +110,7 @@ class StatefulQuery:
 
     def _run(self, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
         name = self.query.name
+        self._store.confirm()  # another driver that has taken over plans by itself
         places = self._log.places(name)
         step = self.steps.pending(places, name) or self._next_step(_from(taken, places)[1])
         if step is None:
@@ -138,7 +140,10 @@ class StatefulQuery:
                 break
             some.append(item)
             rows += item.tuples
-        return self.steps.add(self._store.passed(some), self._feed.files(some)) if some else None
+        if not some:
+            return None
+        with self._feed.choosing:
+            return self.steps.add(self._store.passed(some), self._feed.files(some))
 
     def _make(self, job: _Job) -> None:
         self._allow(str(self.steps.folder), job.step.number)

@@ -3,6 +3,10 @@
 A step names the segments of one micro-batch and how far it moves the query. Its file is durable
 before Spark may plan the micro-batch, so one that Spark repeats after a crash reads what it read
 before. The newest step stays: Spark asks a source for the last micro-batch when it restarts.
+
+A step is written once. Of two drivers that plan the same one, since the lease of the first ended
+while it was suspended, the later finds the step there and makes that one: so both read the same
+rows in the same micro-batch, and its state is the same, whoever writes it.
 """
 
 from __future__ import annotations
@@ -14,8 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daybreak.model.errors import ConfigError
-from daybreak.spark.log.durable import make_folder, write_durably
+from daybreak.spark.log.durable import create_durably, make_folder
 from daybreak.spark.log.rows import Cursor, CursorMove
+
+
+class StepTaken(Exception):
+    """Another driver has planned this step; the next try makes that one."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,7 @@ class Steps:
 
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)
-        numbers = sorted(int(path.stem) for path in folder.glob("*.json"))
-        self.newest: FeedStep | None = self._read(numbers[-1]) if numbers else None
+        self.newest = self._newest()
 
     def pending(self, places: Mapping[str, Cursor], query: str) -> FeedStep | None:
         """The newest step, where the query has not made it yet."""
@@ -73,10 +80,14 @@ class Steps:
         moves: Mapping[str, tuple[Cursor, Cursor]],
         files: Mapping[str, Sequence[str]],
     ) -> FeedStep:
-        """The next step, durable when this returns."""
+        """The next step, durable when this returns; ``StepTaken`` if another driver wrote one."""
         step = FeedStep(0 if self.newest is None else self.newest.number + 1, moves, files)
         content = json.dumps({"moves": step.moves, "files": step.files}).encode()
-        write_durably(self._path(step.number), lambda out: out.write(content))
+        try:
+            create_durably(self._path(step.number), content)
+        except FileExistsError:
+            self.newest = self._newest()
+            raise StepTaken(f"step {step.number} was planned by another driver") from None
         self.newest = step
         return step
 
@@ -90,6 +101,10 @@ class Steps:
         if self.newest is not None and self.newest.number == number:
             return self.newest
         return self._read(number)
+
+    def _newest(self) -> FeedStep | None:
+        numbers = [int(path.stem) for path in self.folder.glob("*.json")]
+        return self._read(max(numbers)) if numbers else None
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number}.json"
