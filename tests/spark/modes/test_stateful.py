@@ -149,6 +149,7 @@ def test_rows_that_may_leave_a_result_are_refused_in_update_mode(spark: SparkSes
         f"{COUNTS} HAVING k <> 'a'",
         f"SELECT * FROM (SELECT upper(k) AS u, n FROM ({COUNTS})) WHERE u <> 'A'",
         f"SELECT k, n FROM ({COUNTS}) JOIN wanted ON length(k) = id",
+        "SELECT n FROM rows JOIN (SELECT max(id) AS m FROM wanted) ON n = m",
     ):
         assert checker.sql("q", sql, mode="update").kind == "stateful"
 

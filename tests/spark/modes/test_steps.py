@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,9 +37,15 @@ def test_a_step_is_pending_until_the_query_is_past_it(tmp_path: Path) -> None:
         again.pending({"s": Cursor(1, 0)}, "q")
 
 
+def without_links(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+@pytest.mark.parametrize("link", [os.link, without_links])
 def test_of_two_drivers_that_plan_a_step_the_later_makes_the_one_that_is_there(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[..., None]
 ) -> None:
+    monkeypatch.setattr(os, "link", link)
     suspended, other = Steps(tmp_path / "steps"), Steps(tmp_path / "steps")
     made = other.add({"s": (BEGIN, END)}, {"s": ["a.parquet", "b.parquet"]})
     with pytest.raises(StepTaken):

@@ -47,7 +47,7 @@ def write_durably(path: Path, write: Callable[[BinaryIO], object]) -> int:
 def create_durably(path: Path, content: bytes) -> None:
     """As ``write_durably``, of a file that must not be there: ``FileExistsError`` if it is.
 
-    Of two processes that create it at once, one succeeds.
+    Of two processes that create it at once, one succeeds, where the file system has links.
     """
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     try:
@@ -55,7 +55,14 @@ def create_durably(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, path)
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise
+        except OSError:  # no links there
+            if path.exists():
+                raise FileExistsError(path) from None
+            partial.replace(path)
     finally:
         with suppress(OSError):
             partial.unlink()

@@ -21,7 +21,9 @@ def refuse_leaving(plan: Plan) -> None:
 
 
 def _lasting(plan: Plan) -> Ids | None:
-    """The columns that never change in a row; None where no aggregate is below."""
+    """The columns that never change in a row; None where no aggregate over a stream is below."""
+    if not plan.isStreaming():
+        return None
     if kind(plan) == "Aggregate":
         groups = listed(plan.groupingExpressions())
         return _ids(e for e in listed(plan.aggregateExpressions()) if _is_group(e, groups))
