@@ -48,9 +48,10 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
     found: dict[str, Any] = {}
     for side in ("fair", "governed"):
-        known = {key: found[key] for key in ("capacity_per_s",) if key in found}
-        say(f"{side}: {asked.queries} queries, {known or 'capacity first'}")
-        told = child({**base, **known, "side": side, "loads": LOADS})
+        say(f"{side}: {asked.queries} queries")
+        told = child(
+            {**base, "capacity_per_s": found.get("capacity_per_s"), "side": side, "loads": LOADS}
+        )
         found.setdefault("capacity_per_s", _first(told, "backlog_per_s"))
         found[side] = {
             "idle_cores": _first(told, "idle_cores"),

@@ -186,7 +186,7 @@ def run(plan: Mapping[str, Any]) -> None:
         tell(backlog_per_s=per_s)
         side.settle()
         tell(idle_cores=side.idle_cores(plan["idle_s"]))
-        base = plan.get("capacity_per_s", per_s)
+        base = plan["capacity_per_s"] or per_s
         for load in plan["loads"]:
             loaded(side, load, round(load * base, 1), plan)
         drained = side.drain(END_S)

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 In = TypeVar("In")
 Out = TypeVar("Out")
 
+#: Robust claims must hold; published ones compare with what a text prints.
+Kind = Literal["robust", "published"]
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One statement of a text, and the rule by which it holds here or fails."""
 
     claim: str
-    kind: Literal["robust", "published"]
+    kind: Kind
     #: What the text prints, and what we got; both as a reader wants to see them.
     paper: str
     ours: str

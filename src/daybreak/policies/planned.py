@@ -324,10 +324,11 @@ class Planned(BasePolicy):
             return c.due_ns
         period_ns = self._period_ns[c.cell] or 0
         early_ns = c.due_ns - round((1 - EARLY) * period_ns)
+        if cell.slide_ns:
+            return early_ns
         more_ns = self._gaps.next_ns(self.units.units[c.query], APART * period_ns)
-        if not cell.slide_ns and more_ns is not None and more_ns > early_ns:
-            return c.head_ns  # nothing is gathered by waiting
-        return early_ns
+        in_vain = more_ns is not None and more_ns > early_ns  # nothing would be gathered
+        return c.head_ns if in_vain else early_ns
 
     def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
         self._watch(c, now_ns)

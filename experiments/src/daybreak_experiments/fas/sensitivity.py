@@ -78,7 +78,7 @@ def figure_8(context: Context) -> Outcome:
                 as_claimed(min(savings[1:]) > savings[0]),
             ),
             Claim(
-                "the gain goes on growing to the largest skew",
+                "the gain grows up to the largest skew",
                 "published",
                 "yes",
                 ", ".join(percent(saving) for saving in savings),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.report.text import duration
-from daybreak_experiments.core import Claim, Context, Experiment, Line, Note, Outcome
+from daybreak_experiments.core import Claim, Context, Experiment, Kind, Line, Note, Outcome
 from daybreak_experiments.planned.machine import Case, run
 from daybreak_experiments.planned.workloads import Workload, mixed, wildfire
 from daybreak_experiments.rules import at_least, at_most, required
@@ -19,7 +19,6 @@ from daybreak_experiments.rules import at_least, at_most, required
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Kind = Literal["robust", "published"]
 LOADS = (0.2, 0.4, 0.8, 1.0, 1.5, 2.0)
 WORKERS = 2
 PLANNED, PATIENT = "planned", "stride, patience 0.5"
