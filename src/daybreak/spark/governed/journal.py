@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from daybreak.model.secrets import without_secrets
+from daybreak.runtime.eventlog import EventLog
 
 #: Who asks for a change.
 _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
@@ -17,9 +18,11 @@ _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 class Journal:
     """Any thread may use it."""
 
-    def __init__(self, name: str, start_ns: int) -> None:
+    def __init__(self, name: str, start_ns: int, log: EventLog | None = None) -> None:
+        """``log``: writes events to the run directory, too."""
         self._name = name
         self._start_ns = start_ns
+        self._log = log
         #: Everything that was changed, in order.
         self.changes: list[dict[str, object]] = []
 
@@ -34,6 +37,9 @@ class Journal:
     ) -> None:
         """Tells Python's ``logging``, under ``daybreak.run``."""
         known = {"query": query, **fields}
+        if self._log is not None:
+            self._log.emit(event, message, level=level, fields=known)
+            return
         about = {key: value for key, value in known.items() if value is not None}
         extra = {"daybreak": {"run": self._name, "event": event, "fields": about}}
         logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)
