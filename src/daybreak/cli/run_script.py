@@ -66,14 +66,14 @@ def run_script(
     from daybreak.spark.governed.class_book import ClassBook
     from daybreak.spark.governed.governor import Governor
     from daybreak.spark.governed.governor_commands import handle
-    from daybreak.spark.governed.governor_files import GovernorFiles
+    from daybreak.spark.governed.governor_files import own_run_dir
     from daybreak.spark.governed.governor_options import chosen_policy
     from daybreak.spark.governed.script import governing, run_program
 
     chosen_policy(policy)  # refused before Spark starts
     book = ClassBook.read(classes) if classes is not None else None
     if run_dir is not None:
-        GovernorFiles(run_dir, script.stem).close()  # refused before Spark starts, too
+        own_run_dir(run_dir, script.stem).close()  # refused before Spark starts, too
     pages = ExitStack()
 
     def make(spark: Any, others: Sequence[Governor]) -> Governor:
@@ -110,6 +110,6 @@ def _tell(governor: Governor) -> None:
     for name, why in governor.failures.items():
         say_plainly(f"query {name} failed: {why}")
     if governor.folder is not None:
-        record, events = governor.folder / "record", governor.folder / EVENTS_FILE
-        say_plainly(f"written: {record}, {events}")
+        files = (governor.folder / name for name in ("record", EVENTS_FILE))
+        say_plainly(f"written: {', '.join(str(file) for file in files if file.exists())}")
         say_plainly(f"next: daybreak whatif {governor.folder} --policy fcfs")

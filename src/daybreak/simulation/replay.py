@@ -113,7 +113,7 @@ class Replay:
             drained=recorded.overall().count == asked,
             known=known,
             bound_ns=round(float(about.get("rider_bound_s", 0.1)) * 1e9),
-            decide_ns=report.spent.scheduling_ns // max(1, int(about["decisions"])),
+            decide_ns=_decide_ns(report),
             changes=tuple(_changes(record, network, from_ns)),
             caveats=(*_caveats(record, windows, from_ns), *governed_caveats(record)),
         )
@@ -171,6 +171,13 @@ class Replay:
         }
         end_ns = driver.now_ns if driver.jobs_left <= 0 else max(span_ns, driver.now_ns)
         return monitor.report(state, end_ns, state.threads + 1, manifest)
+
+
+def _decide_ns(report: RunReport) -> int:
+    """What a decision took; a governor, which also listens to its gates, records it apart."""
+    about = report.manifest
+    mean_ns = report.spent.scheduling_ns // max(1, int(about["decisions"]))
+    return int(about.get("decide_ns", mean_ns))
 
 
 def _network(report: RunReport) -> Network:

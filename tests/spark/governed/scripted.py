@@ -10,6 +10,7 @@ from typing import Any
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import silent
+from daybreak.runtime.parts import RecordParts
 from daybreak.spark.gates.bridge import (
     GateEvent,
     Gone,
@@ -74,7 +75,9 @@ class Bench:
         if record is not None:
             roster = self.driver.roster
             about = lambda: {"world": "governed", **roster.policy.told(roster.start_ns)}  # noqa: E731
-            self.driver.record = self.record = RecordOnDisk(record, roster, 1, about)
+            self.driver.record = self.record = RecordOnDisk(
+                RecordParts(record, 2**20), roster, 1, about
+            )
 
     def hear(self, *events: GateEvent) -> list[str]:
         """The grants that follow."""

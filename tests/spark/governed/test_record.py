@@ -20,13 +20,15 @@ from daybreak.spark.gates.bridge import UnitGroup
 from daybreak.spark.governed.backlog import asked
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.governed_record import MOST_WAITING, joined
-from daybreak.spark.governed.governor_files import GovernorFiles
+from daybreak.spark.governed.governor_files import GovernorFiles, own_run_dir
 from daybreak.spark.governed.source_arrivals import SourceArrivals
 
 
-def reads(bench: Bench, name: str, files: int, rows: int) -> None:
+def reads(bench: Bench, name: str, files: int, rows: int, at_ms: int | None = None) -> None:
     """So many files come for a query, which reads all of them."""
-    assert (bench.hear(bench.pending(name, files)) or bench.until_granted()) == [name]
+    groups = (UnitGroup(at_ms or now_ms(), 0, files),)
+    came = bench.pending(name, files)._replace(groups=groups)
+    assert (bench.hear(came) or bench.until_granted()) == [name]
     bench.hear(bench.ready(name, rows, files))
 
 
@@ -71,6 +73,9 @@ def test_a_replay_answers_as_many_tuples_as_each_query_has_read(tmp_path: Path) 
     assert found.tuples == 170
     assert found.calibration.worst >= 1.0
     assert found.as_json()["calibration"]["worst_ratio"] is not None
+    newest = what_if(tmp_path, [], most=2)
+    assert (newest.capped, newest.known) == (True, 5)
+    assert newest.outcomes[1].report.by_query()["fire"].count >= 10
 
 
 def test_arrivals_are_recorded_once_however_many_queries_read_the_source(tmp_path: Path) -> None:
@@ -78,8 +83,9 @@ def test_arrivals_are_recorded_once_however_many_queries_read_the_source(tmp_pat
     for name in ("a", "b", "c"):
         assert (bench.start(name) or bench.until_granted()) == [name]
         bench.hear(bench.ready(name, 50, 5))
+    at_ms = now_ms() + 1
     for name in ("b", "a", "c"):
-        reads(bench, name, 2, 20)
+        reads(bench, name, 2, 20, at_ms)
     taken(bench)
     arrivals = pq.read_table(tmp_path / ARRIVALS_FILE, partitioning=None).to_pydict()
     assert set(arrivals["stream"]) == {FOLDER}
@@ -181,13 +187,13 @@ def test_a_run_directory_is_refused_as_that_of_an_application_is(tmp_path: Path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/data.csv").touch()
     with pytest.raises(ConfigError, match=r"holds 'data.csv' and no daybreak.json"):
-        GovernorFiles(tmp_path / "mine", "streams")
+        own_run_dir(tmp_path / "mine", "streams")
     held = GovernorFiles(tmp_path / "runs", "streams")
     with pytest.raises(ConfigError, match="is in use by process"):
         GovernorFiles(tmp_path / "runs", "streams")
     held.close()
     with pytest.raises(ConfigError, match="belongs to application 'streams', not 'others'"):
-        GovernorFiles(tmp_path / "runs", "others")
+        own_run_dir(tmp_path / "runs", "others")
     (tmp_path / "runs/state.db").touch()
     with pytest.raises(ConfigError, match="is the run directory of an application"):
         GovernorFiles(tmp_path / "runs", "streams")
@@ -213,11 +219,12 @@ def test_rows_are_new_when_the_first_query_reads_them() -> None:
     def read(ms: int, rows: int) -> Waiting:
         return Waiting(ms * 1_000_000, "s", rows, 0)
 
-    assert new(early, asked("s", 1)._replace(tuples=30)) == 30, "what was there at the start"
+    assert new(early, asked("s", 2_000_000)._replace(tuples=30)) == 30, "there at the start"
     assert new(early, read(500, 10)) == 10
-    assert new(late, asked("s", 1)._replace(tuples=20), read(1000, 20)) == 0, "as before it"
+    assert new(late, asked("s", 10**9)._replace(tuples=20), read(1000, 20)) == 0, "as before it"
     assert new(late, read(2000, 5)) == 5
-    assert new(early, read(2000, 3)) == 0
-    assert new(early, read(2000, 2), read(3000, 4)) == 4
+    assert new(late, read(2000, 5)) == 5, "the rest of what arrived then"
+    assert new(early, read(2000, 10), read(3000, 4)) == 4
     again = Governed("a", "a", None, None, 4000)
-    assert new(again, asked("s", 1)._replace(tuples=49)) == 0, "started again, from nothing"
+    assert new(again, asked("s", 4 * 10**9)._replace(tuples=54)) == 0, "again, from nothing"
+    assert new(again, read(5000, 1)) == 1

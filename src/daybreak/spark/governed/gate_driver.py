@@ -91,6 +91,8 @@ class GovernedDriver:
         )
         self._wake_ns = 0
         self._tick_s = 0.0
+        #: What decisions took, without listening to the gates.
+        self._deciding_ns = 0
         #: Set before the loop begins, where somebody wants a report.
         self.record: GovernedRecord | None = None
         self._arrivals = SourceArrivals()
@@ -118,6 +120,12 @@ class GovernedDriver:
     @property
     def stopped(self) -> bool:
         return self._stopping.is_set()
+
+    @property
+    def decide_ns(self) -> int:
+        """What a decision takes, in the mean."""
+        accounts = self.roster.accounts
+        return 0 if accounts is None else self._deciding_ns // max(1, accounts.monitor.decisions)
 
     # The loop's thread
 
@@ -311,8 +319,12 @@ class GovernedDriver:
         roster = self.roster
         while roster.came and roster.engine is not None:
             events, roster.came = roster.came, []
-            for instruction in roster.engine.handle(time.time_ns(), *events):
+            began = time.perf_counter_ns()
+            given = roster.engine.handle(time.time_ns(), *events)
+            for instruction in given:
                 self._carry_out(instruction)
+            if any(isinstance(instruction, StartJob) for instruction in given):
+                self._deciding_ns += time.perf_counter_ns() - began
 
     def _carry_out(self, instruction: Instruction) -> None:
         accounts, granting = self.roster.accounts, self.granting

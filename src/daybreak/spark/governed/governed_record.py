@@ -6,11 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.state import JobState
-from daybreak.model.limits import Limits
 from daybreak.model.network import Network
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
@@ -84,25 +82,23 @@ class RecordOnDisk(GovernedRecord):
     The head of the report is made when a part is taken, so that both show the same instant.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        roster: Roster,
-        workers: int,
-        about: About,
-        max_bytes: int = Limits().record_max_bytes,
-    ) -> None:
-        """Keeps the record of an earlier start aside."""
+    def __init__(self, parts: RecordParts, roster: Roster, workers: int, about: About) -> None:
         super().__init__(roster, workers, about)
-        self.folder = folder
-        self._parts = RecordParts(folder, max_bytes)
+        self._parts = parts
+        self._begun = False
         self._recorder = roster.recorder = Recorder()
         self._head: RunReport | None = None
         self._unwritten = False
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
 
     def tick(self) -> None:
-        if self._roster.accounts is not None and self._is_older_than(PART_S):
+        accounts = self._roster.accounts
+        if accounts is None:
+            return
+        worked = accounts.monitor.work_ns > 0
+        # The first micro-batch is there to read soon.
+        if self._is_older_than(0.0 if worked and not self._begun else PART_S):
+            self._begun = worked
             self.take()
 
     def take(self) -> None:
@@ -122,7 +118,7 @@ class RecordOnDisk(GovernedRecord):
                 return
             # A part names queries that only a head of its time knows: after a crash between the
             # two, an earlier head could not be read with it.
-            if (self.folder / "report.json").exists():
+            if (self._parts.folder / "report.json").exists():
                 self._save_head()
             self._parts.write()
             self._save_head()
@@ -131,11 +127,12 @@ class RecordOnDisk(GovernedRecord):
     def _save_head(self) -> None:
         assert self._head is not None  # made before its part
         about = {**self._head.manifest, "record_parts_dropped": self._parts.dropped}
-        replace(self._head, manifest=about).save_head(self.folder)
+        replace(self._head, manifest=about).save_head(self._parts.folder)
 
     def read(self) -> RunReport:
-        self.write()
-        return RunReport.load(self.folder)
+        with self._writing:  # nobody puts parts together meanwhile
+            self.write()
+            return RunReport.load(self._parts.folder)
 
 
 def what_replays_need(roster: Roster) -> dict[str, object]:

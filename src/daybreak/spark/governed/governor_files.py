@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daybreak.model.errors import ConfigError
+from daybreak.model.limits import Limits
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import Emit, EventLog
+from daybreak.runtime.parts import RecordParts
 from daybreak.spark.governed.governed_record import About, GovernedRecord, RecordOnDisk
 from daybreak.spark.governed.governor_commands import handle
 from daybreak.spark.governed.roster import Roster
@@ -24,33 +26,48 @@ if TYPE_CHECKING:
     from daybreak.spark.governed.governor import Governor
 
 
+def own_run_dir(run_dir: Path, name: str) -> OwnedFolder:
+    """``ConfigError`` if it is in use, or holds something else than governed runs of ``name``."""
+    if (run_dir / "state.db").exists():
+        raise ConfigError(
+            str(run_dir), "is the run directory of an application", "choose another one"
+        )
+    return OwnedFolder.open_folder(run_dir, name)
+
+
 class GovernorFiles:
-    """An open run directory. No other process has it until ``close``."""
+    """An open run directory. No other process has it until ``close``.
+
+    Whatever may be refused is refused by the constructor: no query is governed by then.
+    """
 
     def __init__(self, run_dir: Path, name: str) -> None:
-        """``ConfigError`` if it is in use, or holds something else than the runs of ``name``."""
-        if (run_dir / "state.db").exists():
-            raise ConfigError(
-                str(run_dir), "is the run directory of an application", "choose another one"
-            )
-        self._open = ExitStack()
-        folder = self._open.enter_context(OwnedFolder.open_folder(run_dir, name))
-        self.root, self.record = folder.root, folder.record
-        self.events = EventLog(self.root)
-        self._open.callback(self.events.close)
+        """Keeps the record of an earlier start aside. ``ConfigError``: see ``own_run_dir``."""
+        self._governor: Governor | None = None
+        with ExitStack() as opened:
+            folder = opened.enter_context(own_run_dir(run_dir, name))
+            self.root = folder.root
+            self.events = EventLog(self.root)
+            opened.callback(self.events.close)
+            self._parts = RecordParts(folder.record, Limits().record_max_bytes)
+            opened.callback(ControlServer(self.root, self._answer).close)
+            self._open = opened.pop_all()
 
-    def keep(self, record: RecordOnDisk, emit: Emit) -> None:
-        """Writes what is taken for a record, on a thread of its own."""
+    def begin_record(self, roster: Roster, workers: int, about: About, emit: Emit) -> RecordOnDisk:
+        """A record that is written on a thread of its own."""
+        record = RecordOnDisk(self._parts, roster, workers, about)
         tasks = PeriodicTasks([Task("write_record", 1.0, record.write)], emit)
         self._open.callback(tasks.stop)
+        return record
 
     def listen(self, governor: Governor) -> None:
-        """Answers operators' commands, as an application does."""
+        """Answers operators' commands from now on, as an application does."""
+        self._governor = governor
 
-        def answer(command: str, values: Mapping[str, Any]) -> Any:
-            return handle(governor, command, {"by": "control socket", **values})
-
-        self._open.callback(ControlServer(self.root, answer).close)
+    def _answer(self, command: str, values: Mapping[str, Any]) -> Any:
+        if self._governor is None:
+            raise ConfigError(str(self.root), "its governor is only just starting", "try again")
+        return handle(self._governor, command, {"by": "control socket", **values})
 
     def close(self) -> None:
         """Lets another process open it. Idempotent."""
@@ -63,6 +80,4 @@ def begin_record(
     """A record in the run directory, or without one in memory."""
     if files is None:
         return GovernedRecord(roster, workers, about)
-    record = RecordOnDisk(files.record, roster, workers, about)
-    files.keep(record, emit)
-    return record
+    return files.begin_record(roster, workers, about, emit)

@@ -24,6 +24,7 @@ def manifest_of(governor: Governor, driver: GovernedDriver) -> dict[str, object]
         "governed": len(driver.roster.ever),
         "free": free,
         "free_seen": dict(driver.ever_free) or free,
+        "decide_ns": driver.decide_ns,
         "grants": driver.granting.grants.as_json(),
         "changes": list(governor.changes),
         "failures": governor.failures,

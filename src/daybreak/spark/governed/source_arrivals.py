@@ -17,38 +17,37 @@ class _Reader(NamedTuple):
     since_ms: int
 
 
+class _Newest(NamedTuple):
+    """The newest arrival in a source that was read, and who read it first."""
+
+    at_ns: int
+    query: str
+
+
 class SourceArrivals:
     """Picks from what queries read the rows that no other has read before.
 
-    Rows have no identity here, so they are counted: the query that has read most of a source
-    shows what is new in it. A query that comes to a source which others read is taken to be where
-    they are once it has read what was there before it. One thread uses it.
+    Rows have no identity here, so they are told apart by their arrival: what arrived later than
+    all that was read before is new, and counts as its first reader counts it. What waited when a
+    query started counts for the first query of a source alone. One thread uses it.
     """
 
     def __init__(self) -> None:
-        #: Rows seen, by source.
-        self._rows: dict[str, int] = {}
         self._first: dict[str, _Reader] = {}
-        #: How far each query has come, by its name and the source.
-        self._position: dict[tuple[str, str], int] = {}
+        self._newest: dict[str, _Newest] = {}
 
     def new_in(self, query: Governed, read: Iterable[Waiting]) -> Iterator[Waiting]:
-        """The part of what a query has read that nobody had read before."""
-        for item in read:
-            seen = self._rows.setdefault(item.stream, 0)
-            place = (query.name, item.stream)
-            before = self._position.setdefault(place, seen)
-            if self._was_there_before(query, item):
-                continue
-            self._position[place] = upto = before + item.tuples
-            if upto > seen:
-                self._rows[item.stream] = upto
-                yield item._replace(tuples=min(item.tuples, upto - seen))
-
-    def _was_there_before(self, query: Governed, item: Waiting) -> bool:
-        """Whether it waited when the query started, in a source that another showed first."""
+        """What a query has read and nobody had read before."""
         reader = _Reader(query.name, query.since_ms)
-        first = self._first.setdefault(item.stream, reader)
-        if reader == first or (query.blind and reader.query == first.query):
-            return False
-        return is_asked(item) or item.arrival_ns <= query.since_ms * NS_PER_MS
+        for item in read:
+            first = self._first.setdefault(item.stream, reader)
+            newest = self._newest.get(item.stream, _Newest(0, query.name))
+            shows = reader == first or (query.blind and query.name == first.query)
+            if is_asked(item) or item.arrival_ns <= query.since_ms * NS_PER_MS:
+                is_new = shows
+            else:
+                is_new = item.arrival_ns > newest.at_ns or newest == (item.arrival_ns, query.name)
+            if is_new:
+                if item.arrival_ns > newest.at_ns:
+                    self._newest[item.stream] = _Newest(item.arrival_ns, query.name)
+                yield item
