@@ -38,8 +38,7 @@ from daybreak.spark.governed.governor_manifest import manifest_of
 from daybreak.spark.governed.governor_options import chosen_policy, refuse_options
 from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
 from daybreak.spark.governed.granting import one_line_of
-from daybreak.spark.governed.journal import Journal
-from daybreak.spark.governed.roster import Change
+from daybreak.spark.governed.journal import Journal, JournalEntry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,9 +169,11 @@ class Governor:
         """
         roster, given = self._roster, Assignment(query, cls, graph_of(qos))
         roster.book.known(cls)
-        moved: list[Change] = []
+        moved: list[JournalEntry] = []
         self._do(lambda: moved.extend(roster.assign(given)))
-        for change in moved or [Change("query-class", query, None, cls)]:  # for those that come
+        for change in moved or [
+            JournalEntry("query-class", query, None, cls)
+        ]:  # for those that come
             self._journal.changed(*change)
 
     def change_class_priority(self, cls: str, priority: float) -> None:

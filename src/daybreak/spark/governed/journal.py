@@ -7,12 +7,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from daybreak.model.secrets import without_secrets
 from daybreak.runtime.eventlog import EventLog
 
 #: Who asks for a change.
 _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
+
+
+class JournalEntry(NamedTuple):
+    """Something that was changed."""
+
+    what: str
+    subject: str
+    was: object
+    value: object
 
 
 class Journal:

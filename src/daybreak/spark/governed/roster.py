@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
@@ -34,18 +33,10 @@ from daybreak.spark.gates.bridge import SourceRead, UnitGroup
 from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting, asked
 from daybreak.spark.governed.class_book import Assignment, ClassBook
 from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.journal import JournalEntry
 
 #: Where Spark has not said what a query reads.
 UNKNOWN = "unknown source"
-
-
-class Change(NamedTuple):
-    """Something that an operator has changed."""
-
-    what: str
-    subject: str
-    was: object
-    value: object
 
 
 class Roster:
@@ -208,17 +199,17 @@ class Roster:
         state = self.engine.state
         return state.network.classes[state.query_class[query.box]].name
 
-    def assign(self, given: Assignment) -> Iterator[Change]:
+    def assign(self, given: Assignment) -> Iterator[JournalEntry]:
         """Queries of this name belong to this class now; gives what changes for those that run."""
         self.book.assign(given)
         graph = given.qos or self.book.declared[given.cls].qos
         for query in list(self.queries.values()):
             if self.book.of(query.name) is not given or query.box < 0:
                 continue
-            yield Change("query-class", query.name, self.class_of(query), given.cls)
+            yield JournalEntry("query-class", query.name, self.class_of(query), given.cls)
             if query.renew or self._network.queries[query.box].qos != graph:
                 query.renew = True
-                yield Change("qos", query.name, None, None if graph is None else graph.points)
+                yield JournalEntry("qos", query.name, None, None if graph is None else graph.points)
             else:
                 self.came.append(AssignClass(query.box, self.class_index(given.cls)))
 
