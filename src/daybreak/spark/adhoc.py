@@ -27,6 +27,7 @@ from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.composite import quoted
 
 #: A run may remove segments while they are listed; then they are listed again.
@@ -81,7 +82,7 @@ def ad_hoc(
     spark: SparkSession, place: Kept, schemas: Mapping[str, StructType], sql: str
 ) -> pa.Table:
     """The result of one SELECT over the retained rows of the streams, by their names."""
-    session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    session = cloned(spark)
     for stream, schema in schemas.items():
         # Spark would stop reading at the first empty batch.
         small, large = retained(place, stream)

@@ -26,7 +26,7 @@ from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.spark.application import CheckedApplication
-from daybreak.spark.assembly import LIMITS, Options, assemble
+from daybreak.spark.assembly import assemble
 from daybreak.spark.control.requests import (
     DropQuery,
     PauseQuery,
@@ -42,6 +42,7 @@ from daybreak.spark.control.requests import (
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.startup import LIMITS, Options
 
 #: Whether a parked query is a warning, and an error at the end of the ``with`` block.
 OnFailure = Literal["raise", "report"]

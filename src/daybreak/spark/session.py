@@ -65,6 +65,12 @@ SESSION_CONF: Mapping[str, str] = {
     ),
 }
 
+#: What queries need of the session that they run in, whatever the user's own has.
+QUERY_CONF: Mapping[str, str] = {
+    # An expression that occurs twice is computed first, even where AND or OR guards it.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+}
+
 
 def local_session(
     app_name: str,
@@ -167,20 +173,29 @@ def _first_line(error: Exception) -> str:
     return text.strip().splitlines()[0]
 
 
+def cloned(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session for queries; neither changes the other. ``conf``: besides ``QUERY_CONF``.
+
+    A clone, not ``newSession()``: it keeps the user's temporary views and functions.
+    """
+    from pyspark.sql import SparkSession
+
+    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for key, value in {**QUERY_CONF, **(conf or {})}.items():
+        clone.conf.set(key, value)
+    return clone
+
+
 def timezone_of(spark: SparkSession) -> str:
     """The time zone that a session reads and writes local times in."""
     return str(spark.conf.get(_TIMEZONE))
 
 
 def with_timezone(spark: SparkSession, timezone: str | None, place: str) -> SparkSession:
-    """A clone of the session in this time zone; left out: in the session's own, for good.
-
-    A clone, so that neither changes the other. It keeps temporary views and functions.
-    """
+    """A clone of the session in this time zone; left out: in the session's own, for good."""
     from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
 
-    clone = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    clone = cloned(spark)
     try:
         clone.conf.set(_TIMEZONE, timezone or timezone_of(spark))
     except PySparkException:

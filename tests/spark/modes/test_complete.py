@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +14,7 @@ from tests.until import until
 from daybreak.model import ConfigError
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.log.rows import CommittedFile
+from daybreak.spark.sinks import snapshots
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.snapshots import SnapshotSink, read_snapshot
 
@@ -151,6 +152,56 @@ def test_results_of_another_run_directory_replace_those_that_were_numbered_highe
         current = read_snapshot(out)
         assert current is not None
         assert (current.number, current.table().num_rows) == (7 + number, rows)
+
+
+@pytest.mark.parametrize(
+    ("step", "call"),
+    [
+        ("make_folder", 0), ("_write_synced", 0), ("_write_synced", 1), ("move_durably", 0),
+        ("move_durably", 1), ("_pointer", 1), ("_pointer", 2),
+    ],
+)  # fmt: skip
+def test_a_driver_that_was_suspended_does_not_put_an_older_result_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int
+) -> None:
+    out = tmp_path / "out"
+    suspended, other = (SnapshotSink("q", out, pq.write_table) for _ in range(2))
+    files = [committed(other, number, number) for number in (1, 2, 3)]
+    assert other.deliver(files[0])
+    take, calls = getattr(snapshots, step), list[object]()
+
+    def take_over(*args: Any) -> Any:
+        """Before this call the driver is suspended, and the other one delivers all there is."""
+        calls.append(args)
+        if len(calls) == call + 1:
+            assert other.deliver(files[1])
+            assert other.deliver(files[2])
+        return take(*args)
+
+    monkeypatch.setattr(snapshots, step, take_over)
+    suspended.deliver(files[1])
+    monkeypatch.undo()
+    assert len(calls) > call
+    current = read_snapshot(out)
+    assert current is not None
+    assert (current.number, current.table().num_rows) == (3, 3)
+    last = out / "snapshot-000000000002" / files[1].path.name
+    assert pq.read_metadata(last).num_rows == 2, "somebody may be reading it"
+    assert not [path for path in out.iterdir() if path.name.startswith((".", "CURRENT."))]
+
+
+def test_what_a_crash_left_of_a_pointer_is_no_reason_to_refuse_a_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("CURRENT.partial", ".CURRENT-00"):
+        (out / name).write_text("{")
+    spec = SinkSpec(format="parquet", path="out")
+    sink = make_sink("q", spec, tmp_path, tmp_path / "staging", mode="complete")
+    assert isinstance(sink, SnapshotSink)
+    assert sink.deliver(committed(sink, 1, 3))
+    current = read_snapshot(out)
+    assert current is not None
+    assert current.table().num_rows == 3
 
 
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:

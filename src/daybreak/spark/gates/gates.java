@@ -592,8 +592,11 @@ public class Gates extends StreamingQueryListener {
                 about.put("rows", Long.valueOf(s < read.length ? read[s].numInputRows() : 0L));
                 if (input.feed != null) {
                     long at = input.feed.position(input, x.committedOffsets());
+                    // Where it began is not known before its first trigger: what lies before that
+                    // offset it has not read.
+                    boolean known = turn > 0L && input.position >= 0L;
                     about.put("units", Long.valueOf(
-                        turn > 0L ? Math.max(0L, at - Math.max(0L, input.position)) : 0L));
+                        known ? Math.max(0L, at - input.position) : 0L));
                     input.position = at;
                 }
                 sources.add(about);

@@ -18,14 +18,10 @@ from daybreak.spark.jobs.prepared.planner import Recipe
 from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.hadoop_names import to_read
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, StaticTables
 
-#: Of the sessions that jobs run in.
-SETTINGS = {
-    # An expression that occurs twice is computed first, even where AND or OR guards it.
-    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
-}
 #: Beyond so many rows a job is faster if the executors read them from a file.
 FEW_ROWS = 8000
 
@@ -42,10 +38,7 @@ class WorkerSession:
         tables: StaticTables | None,
     ) -> None:
         """``scratch``: a folder of its own that executors can read too."""
-        # A clone, not newSession(): it keeps the user's temporary views and functions.
-        self.spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-        for key, value in SETTINGS.items():
-            self.spark.conf.set(key, value)
+        self.spark = cloned(spark)
         self.catalyst = Catalyst(self.spark)
         self.schemas = schemas
         self.scratch = scratch

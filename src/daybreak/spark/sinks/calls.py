@@ -132,13 +132,26 @@ class LimitedCalls:
 class CallbackSink(CallingSink):
     """A Python function, called with the rows and a key to recognise a repetition by.
 
-    It is called again, with the same key, if it raised or took longer than ``limit_s``.
+    It is called again, with the same key, if it raised or took longer than ``limit_s``. ``accept``
+    raises before the commit if it can never take these rows.
     """
 
-    def __init__(self, query: str, staging: Path, call: Callback, limit_s: float) -> None:
+    def __init__(
+        self,
+        query: str,
+        staging: Path,
+        call: Callback,
+        limit_s: float,
+        accept: Callable[[pa.Table], None] = lambda _table: None,
+    ) -> None:
         super().__init__(query, staging, self._within)
         self._function = call
+        self._accept = accept
         self._limited = LimitedCalls(limit_s)
+
+    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
+        self._accept(table)
+        return super().stage(job, table)
 
     def _within(self, table: pa.Table, key: str) -> None:
         self._limited.call(partial(self._function, table, key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from daybreak.spark.sinks.delta_sink import DeltaOptions, open_delta
 from daybreak.spark.sinks.destination import DeclaredSink
 from daybreak.spark.sinks.files import FileSink, refuse_foreign_folder
 from daybreak.spark.sinks.kafka_sink import kafka_writer
+from daybreak.spark.sinks.keys import refuse_null_keys
 from daybreak.spark.sinks.memory import MemorySink
 from daybreak.spark.sinks.partitioning import check_partition_by
 from daybreak.spark.sinks.registry import destination_names, find_destination
@@ -76,7 +78,7 @@ def make_sink(  # noqa: PLR0911  # one for each format
     if mode == "update" and spec.format in IN_FOLDERS:
         raise make.error(
             f"{spec.format} cannot replace rows, as update mode does",
-            "use postgres with a key, memory, kafka, console or a python function",
+            "use postgres or kafka with a key, memory, console or a python function",
         )
     destination = None if spec.format in _OPTIONS else find_destination(spec.format)
     if destination is not None:
@@ -103,7 +105,10 @@ def make_sink(  # noqa: PLR0911  # one for each format
             return MemorySink(query, staging)
         case "kafka":
             write = kafka_writer(make.spec.options, place, schema.names if schema else ())
-            return CallbackSink(query, staging, write, limit_s)
+            key = make.spec.options.get("key")
+            replaced_by = [key] if key is not None and mode == "update" else []
+            accept = partial(refuse_null_keys, key=replaced_by)
+            return CallbackSink(query, staging, write, limit_s, accept)
         case _:
             if callback is None:
                 raise make.error("a python sink has no function", "give it through the API")

@@ -20,12 +20,12 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import keep, without_secrets
 from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.sinks.destination import DeclaredSink, DeliveryId, Destination
+from daybreak.spark.sinks.keys import refuse_null_keys
 from daybreak.spark.sinks.postgres_types import (
     as_csv_columns,
     column_ddl,
     mismatch,
     refuse_nul,
-    refuse_null_keys,
 )
 from daybreak.spark.sinks.text_formats import write_csv
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
@@ -39,19 +37,6 @@ def refuse_nul(rows: pa.Table) -> None:
             raise ValueError(
                 f"column {name!r} holds a NUL character, which PostgreSQL cannot store; "
                 f"use replace({name}, char(0), '') in the query"
-            )
-
-
-def refuse_null_keys(rows: pa.Table, key: Iterable[str]) -> None:
-    """``ValueError`` if a row has no key: to a unique index no NULL equals another.
-
-    Such a row would replace none, and be there once more for every change.
-    """
-    for name in key:
-        if rows.column(name).null_count:
-            raise ValueError(
-                f"{rows.column(name).null_count} rows have NULL in {name!r}, a column of their "
-                "key, and could not be replaced; use coalesce() in the query, or leave them out"
             )
 
 

@@ -7,20 +7,23 @@ by a rename, so a reader sees the old result or the new one, never parts of both
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.overlaps import STAGING
-from daybreak.spark.log.durable import make_folder, write_durably
+from daybreak.spark.log.durable import make_folder, move_durably
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.calls import CallbackSink
 from daybreak.spark.sinks.console import ConsoleSink
@@ -30,6 +33,8 @@ from daybreak.spark.sinks.sink import Staging, Writer
 #: The file that names the newest result.
 CURRENT = "CURRENT"
 _FOLDER = "snapshot-"
+#: Files that are about to become ``CURRENT``.
+_NEXT = f".{CURRENT}-"
 #: Under this key a result carries what it was computed from.
 RETAINED = b"daybreak.retained"
 
@@ -68,6 +73,13 @@ def _pointer(root: Path) -> dict[str, Any] | None:
     return found
 
 
+def _write_synced(path: Path, content: BinaryIO) -> None:
+    with path.open("xb") as file:
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _log_of(job: str) -> str:
     """The commit log that numbered a job."""
     return job.partition("-")[0]
@@ -87,39 +99,78 @@ class SnapshotSink(Staging):
         return [self._staged(job, table, self._staging)]
 
     def deliver(self, file: CommittedFile) -> bool:
-        if not file.path.exists():
-            return False
-        if self.has(file):  # a newer one was delivered before this one came again
-            file.path.unlink()
-            return True
-        metadata = pq.read_schema(file.path).metadata or {}
+        try:
+            return file.path.exists() and self._deliver(file)
+        except FileNotFoundError:
+            if file.path.exists():
+                raise
+            return False  # a driver that took over has delivered it meanwhile
+
+    def _deliver(self, file: CommittedFile) -> bool:
         before = _pointer(self.path)
-        # Numbers of another run directory, which wrote here earlier, may be higher.
-        number = file.id if before is None else max(file.id, before["number"] + 1)
-        folder = make_folder(self.path / f"{_FOLDER}{number:012d}")
-        for other in folder.iterdir():  # a crash came before ``CURRENT`` named it
-            other.unlink()
-        # Its name must not be there before its content: what the log holds it may forget then.
-        with file.path.open("rb") as staged:
-            write_durably(folder / file.path.name, lambda out: shutil.copyfileobj(staged, out))
-        pointer = {
-            "folder": folder.name,
-            "number": number,
-            "delivery": file.id,
-            "job": file.job,
-            "rows": file.rows,
-            "streams": json.loads(metadata.get(RETAINED, b"{}")),
-        }
-        text = json.dumps(pointer, indent=1, sort_keys=True) + "\n"
-        write_durably(self.path / CURRENT, lambda out: out.write(text.encode()))
+        if not self.has(file):  # else a newer one was delivered before this one came again
+            metadata = pq.read_schema(file.path).metadata or {}
+            # Numbers of another run directory, which wrote here earlier, may be higher.
+            number = file.id if before is None else max(file.id, before["number"] + 1)
+            folder = self._fill(f"{_FOLDER}{number:012d}", file)
+            pointer = {
+                "folder": folder.name,
+                "number": number,
+                "delivery": file.id,
+                "job": file.job,
+                "rows": file.rows,
+                "streams": json.loads(metadata.get(RETAINED, b"{}")),
+            }
+            if self._point(pointer, file):
+                self._remove_before(folder.name, before["folder"] if before else None)
         file.path.unlink(missing_ok=True)
-        self._remove_but({folder.name} | ({before["folder"]} if before else set()))
         return True
 
-    def _remove_but(self, kept: set[str]) -> None:
-        """The result before stays a little longer: somebody may be reading it."""
+    def _fill(self, name: str, file: CommittedFile) -> Path:
+        """The folder of a result, with its file and nothing else."""
+        with file.path.open("rb") as staged:
+            folder = make_folder(self.path / name)
+            # Its name must not be there before its content: what the log holds it may forget then.
+            partial = folder / f".{uuid4().hex}"
+            _write_synced(partial, staged)
+        move_durably(partial, folder / file.path.name)
+        for other in folder.iterdir():  # a crash came before ``CURRENT`` named it
+            if other.name != file.path.name:
+                other.unlink()
+        return folder
+
+    def _point(self, pointer: Mapping[str, Any], file: CommittedFile) -> bool:
+        """Lets ``CURRENT`` name a result; False if it names this one or a newer one already.
+
+        A driver may be suspended anywhere here, and another one take over: when it continues, it
+        must not put its older result back. So the file that is to become ``CURRENT`` is written
+        before the last look at what is there, and whoever has replaced ``CURRENT`` removes such
+        files of others. Either that look finds the newer result, or there is nothing to rename.
+        """
+        mine = self.path / f"{_NEXT}{uuid4().hex}"
+        text = json.dumps(pointer, indent=1, sort_keys=True) + "\n"
+        try:
+            while True:
+                _write_synced(mine, io.BytesIO(text.encode()))
+                if self.has(file):
+                    return False
+                try:
+                    move_durably(mine, self.path / CURRENT)
+                except FileNotFoundError:  # removed by a driver that has replaced ``CURRENT``
+                    continue
+                for other in self.path.glob(f"{_NEXT}*"):
+                    other.unlink(missing_ok=True)
+                # One that had looked before may have renamed its file before it was removed.
+                if _pointer(self.path) == pointer:
+                    return True
+        finally:
+            mine.unlink(missing_ok=True)
+
+    def _remove_before(self, newest: str, last: str | None) -> None:
+        """The last result stays a little longer: somebody may be reading it."""
         for old in self.path.glob(f"{_FOLDER}*"):
-            if old.name not in kept:
+            # What is newer belongs to a driver that took over.
+            if old.name < newest and old.name != last:
                 shutil.rmtree(old, ignore_errors=True)
 
     def has(self, file: CommittedFile) -> bool:
@@ -162,7 +213,7 @@ def refuse_other_content(path: Path, place: str) -> None:
     strange = [
         entry.name
         for entry in entries
-        if entry.name not in (STAGING, CURRENT) and not entry.name.startswith((_FOLDER, "."))
+        if entry.name != STAGING and not entry.name.startswith((_FOLDER, CURRENT, "."))
     ]
     if strange:
         raise ConfigError(

@@ -22,7 +22,7 @@ together are, as a multiset, the result of the whole. Why each allowed node keep
 
 - Above a window: GROUP BY, DISTINCT, EXCEPT, INTERSECT, RANK, DENSE_RANK and joins of streams that
   never bring rows of two windows together. They are not linear in rows, but in windows; see
-  ``windows.flow``.
+  ``windows.operators``.
 
 What is not in the list is refused, so a node that a later Spark adds is refused, too.
 """
@@ -35,7 +35,8 @@ from dataclasses import dataclass, field
 from daybreak.spark.event_time import Band, Grid
 from daybreak.spark.sql.plan_nodes import Node, short_name
 from daybreak.spark.sql.windows.expressions import parse_list
-from daybreak.spark.sql.windows.flow import Flows, Misfit, Unsupported
+from daybreak.spark.sql.windows.flow import Misfit, Unsupported
+from daybreak.spark.sql.windows.operators import Flows
 
 
 class Refused(Exception):

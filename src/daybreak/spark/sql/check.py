@@ -23,6 +23,7 @@ from daybreak.model.errors import suggestion
 from daybreak.model.specs import MODES, Mode
 from daybreak.spark.event_time import Windowing
 from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.allowlist import Refused, Shape
 from daybreak.spark.sql.catalyst import Catalyst, Plan, views_in
 from daybreak.spark.sql.checked import CheckedQuery, Kind
@@ -74,8 +75,7 @@ class Checker:
         names = {name.lower(): name for name in streams}
         if len(names) < len(streams):
             raise ConfigError("streams", "two names differ only in case", "rename one of them")
-        # newSession() would lose the temporary views and functions; a clone has its own copies.
-        self._session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        self._session = cloned(spark)
         self._catalyst = Catalyst(self._session)
         self._rules = PlanRules(self._catalyst, Determinism(self._catalyst), names, times or {})
         self._frames: dict[str, DataFrame] = {}

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 
 from daybreak.model.specs import Mode
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.allowlist import Refused
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import quoted
@@ -80,9 +81,7 @@ class StreamingChecker:
 
     def _session(self) -> tuple[SparkSession, Catalyst]:
         if self._made is None:
-            session = SparkSession(
-                self._spark.sparkContext, self._spark._jsparkSession.cloneSession()
-            )
+            session = cloned(self._spark)
             self._made = session, Catalyst(session)
         return self._made
 

@@ -31,6 +31,12 @@ public class FeedSource implements StreamSourceProvider {
     /** From now on the query may read up to this step. */
     public void allow(String folder, long step) { allowed(folder).set(step); }
 
+    /** An absolute path for Spark, to which what it reads is a pattern: as to_read of
+        log/hadoop_names.py, and a test holds both against each other. */
+    public static String toRead(String path) {
+        return "file://" + path.replaceAll("([\\[\\]{}*?\\\\])", "\\\\$1");
+    }
+
     public scala.Tuple2 sourceSchema(
         SQLContext context, scala.Option schema, String name,
         scala.collection.immutable.Map options) {
@@ -90,11 +96,6 @@ public class FeedSource implements StreamSourceProvider {
                 .parquet((String[]) files.toArray(new String[0]));
             return session.internalCreateDataFrame(
                 ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().toRdd(), schema, true);
-        }
-
-        /** To Spark, what it reads is a pattern; see hadoop_names.py. */
-        static String toRead(String path) {
-            return "file://" + path.replaceAll("([\\[\\]{}*?\\\\])", "\\\\$1");
         }
 
         static long number(String json) { return Long.parseLong(json.trim()); }

@@ -20,6 +20,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import quoted
 from daybreak.spark.sql.forms import FunctionBody, OverState
@@ -95,15 +96,8 @@ class StatefulQueries:
     def _open(self) -> GatedQueries:
         if self._gates is None:
             # A session of its own: only its queries get gates.
-            session = SparkSession(
-                self._spark.sparkContext, self._spark._jsparkSession.cloneSession()
-            )
-            for key, value in _SETTINGS.items():
-                session.conf.set(key, value)
-            context: Any = session.sparkContext
-            kind = _loader(context).loadClass(_CLASS)
-            nothing = context._gateway.new_array(context._jvm.java.lang.Object, 0)
-            self._source = kind.getConstructors()[0].newInstance(nothing)
+            session = cloned(self._spark, _SETTINGS)
+            self._source = feed_source(session)
             self._session, self._gates = session, GatedQueries(session)
         return self._gates
 
@@ -178,6 +172,13 @@ class StatefulQueries:
                 if at is not None:
                     needed[stream] = min(at.seq, needed.get(stream, at.seq))
         return needed
+
+
+def feed_source(session: SparkSession) -> Any:
+    """A ``FeedSource`` of the driver; all share what queries may read."""
+    context: Any = session.sparkContext
+    nothing = context._gateway.new_array(context._jvm.java.lang.Object, 0)
+    return _loader(context).loadClass(_CLASS).getConstructors()[0].newInstance(nothing)
 
 
 def _loader(context: Any) -> Any:

@@ -12,13 +12,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from daybreak.spark.jobs.prepared.jvm import Java, TrainPlan, active
+from daybreak.spark.session import cloned
 from daybreak.spark.sql.catalyst import Catalyst, views_in
 from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, TableVersions
 
 #: Of the session that plans are made in, besides those of the session they are made for.
 SETTINGS = {
-    # An expression that occurs twice is computed first, even where AND or OR guards it.
-    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     # Nothing is planned again at run time, and nothing is kept from one train to the next.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.exchange.reuse": "false",
@@ -87,9 +86,7 @@ class Planner:
     """Makes plans on one thread, in a session of its own."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self.session = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-        for key, value in SETTINGS.items():
-            self.session.conf.set(key, value)
+        self.session = cloned(spark, SETTINGS)
         self.catalyst = Catalyst(self.session)
         self._java = Java(self.session)
         self._tables = SessionTables(self.session, self.catalyst)

@@ -1,0 +1,178 @@
+"""The start of a run: its storage is opened, and what is declared is compared with what is there.
+
+What may be refused comes before anything is changed; then what earlier processes have left is
+recovered, and queries are given their places.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from daybreak.engine.state import JobState
+from daybreak.model.limits import Limits
+from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.eventlog import Emit, EventLog
+from daybreak.spark.acceptance import Acceptance
+from daybreak.spark.application import CheckedApplication
+from daybreak.spark.catalog import Catalog
+from daybreak.spark.control.registration import recall
+from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.ingest.dead_letters import DeadLetters
+from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.opening import open_log
+from daybreak.spark.log.partials import Partials
+from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
+from daybreak.spark.reporter import Reporter
+from daybreak.spark.session import jvm_pid
+from daybreak.spark.sinks.delivery import Recovery, recover
+from daybreak.version import __version__
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Options:
+    """How an application is run."""
+
+    workers: int
+    #: Workers on top of the others, for the highest class alone.
+    express: int = 0
+    seed: int = 1
+    #: Queries that restart at the next segment.
+    reset: tuple[str, ...] = ()
+    #: Queries that are no longer declared and whose places are given up.
+    forget: tuple[str, ...] = ()
+    #: How much queries that run along may delay the one asked for.
+    rider_bound_s: float = 0.1
+    limits: Limits = LIMITS
+    shedding: SheddingParams | None = None
+    #: Whether a parked query is a Python warning.
+    warns: bool = True
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The run directory and what is kept in it."""
+
+    rundir: RunDirectory
+    log: CommitLog
+    store: SegmentStore
+    partials: Partials
+    dead_letters: DeadLetters
+
+    def trouble(self) -> str | None:
+        """Why the log or the store takes nothing now; None while they do."""
+        return self.log.database.trouble() or self.rundir.store.trouble()
+
+    def check(self) -> None:
+        """``LogUnavailable`` while one of them takes nothing."""
+        trouble = self.trouble()
+        if trouble is not None:
+            raise LogUnavailable(trouble)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A start that was compared with the run directory, and what it found there."""
+
+    catalog: Catalog
+    start: Acceptance
+    clocks: EventClocks
+    late: LateRows
+    recovered: Recovery
+    undeclared: Undeclared
+    #: Queries whose places were given up now, with the reason.
+    forgotten: dict[str, str]
+    state: JobState
+    emit: Emit
+
+
+def open_storage(
+    application: CheckedApplication, run_dir: Path, lease_s: float, files: ExitStack
+) -> tuple[Storage, EventLog]:
+    rundir = RunDirectory.open(
+        run_dir, application.name, application.timezone, store=application.store
+    )
+    files.callback(rundir.close)
+    event_log = EventLog(rundir.root)
+    files.callback(event_log.close)
+    rundir.name_jvm(jvm_pid(application.spark))
+
+    def waits(message: str) -> None:
+        event_log.emit("waiting", message, level=logging.WARNING, fields={})
+
+    log = open_log(application.log, rundir, application.timezone, lease_s, waits)
+    files.callback(log.close)
+    dead_letters = DeadLetters(rundir.store.dead)
+    for stream in application.streams:
+        dead_letters.count(stream)  # refused now, if they cannot be read, rather than at the end
+    return Storage(rundir, log, SegmentStore(rundir, log), Partials(log), dead_letters), event_log
+
+
+def accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Options) -> Accepted:
+    """Recovers what earlier processes have left, and gives queries their places."""
+    rundir, log, store = storage.rundir, storage.log, storage.store
+    refuse_unknown(log, catalog.application.checked, options.forget)
+    recall(catalog, log, rundir, options.forget)
+    application = catalog.application
+    for name, schema in application.schemas.items():
+        store.read_as(name, to_arrow_schema(schema, timezone="UTC"))
+    clocks = EventClocks(store, application.streams, application.windows(), time.monotonic_ns())
+    late_folder = rundir.store.late
+    start = Acceptance(application, log, store, late_folder, options.reset)
+    start.refuse()
+    # Up to here nothing has changed: a start that is refused costs nothing.
+    for view in catalog.views():
+        view.bind(store)  # nobody listens: inboxes are filled from the store
+    recovered = recover(log, catalog.sinks)
+    state = JobState(application.network, options.workers, express=options.express)
+    emit = Reporter(event_log, catalog, state, options.warns)
+    undeclared, forgotten = start.accept(options.forget, options.limits, emit)
+    _catch_up(catalog, log)
+    late = clocks.open_late(late_folder, log.cursors())
+    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit)
+
+
+def _catch_up(catalog: Catalog, log: CommitLog) -> None:
+    """The streams of views are as far as their queries."""
+    progress = log.progress()
+    for view in catalog.views():
+        if view.query in progress:
+            view.closed(progress[view.query].closed_us, time.time_ns())
+
+
+def announce_start(accepted: Accepted) -> None:
+    application, state, emit = accepted.catalog.application, accepted.state, accepted.emit
+    policy = application.policy.name
+    emit(
+        "started",
+        f"{application.name}: {len(application.checked)} queries under {policy}",
+        pipeline=application.name,
+        policy=policy,
+        workers=state.workers,
+        express=state.express,
+        version=__version__,
+    )
+    if accepted.recovered.delivered:
+        results = len(accepted.recovered.delivered)
+        emit("recovered", f"delivered {results} committed results", results=results)
+    for file in accepted.recovered.missing:
+        emit(
+            "result-missing",
+            f"lost a result of {file.rows} rows: {file.path} is gone and was not delivered",
+            level=logging.ERROR, query=file.query, rows=file.rows, job=file.job,
+            path=str(file.path),
+        )  # fmt: skip
+    for name, why in accepted.forgotten.items():
+        announce_forgotten(emit, name, why)
+    accepted.undeclared.announce()
