@@ -280,7 +280,9 @@ class Governor:
     @property
     def ended(self) -> bool:
         """Whether it was stopped, or its Spark application has ended."""
-        return self._driver.stopped
+        # PySpark knows of the end before the gates report it.
+        context = getattr(self.spark.sparkContext, "_jsc", None)
+        return self._driver.stopped or context is None
 
     @property
     def elapsed_s(self) -> float:
