@@ -125,31 +125,22 @@ class Side:
         return (self.cpu_s() - before) / seconds
 
     def responses(self, first: int, last: int) -> dict[str, Any]:
-        """Latency and utility by class, of rows first to last; unread ones have no worth."""
+        """Latency and utility of rows first to last; unread ones have no worth."""
         log = np.loadtxt(self.folder / "feed.log", ndmin=2)
         rows = np.arange(first, last, max(1, (last - first) // 5000))
         created = log[np.searchsorted(log[:, 0], rows, side="right"), 1]
         self.positions()
-        now, found = time.time(), {}
-        by_class: dict[str, list[Any]] = {name: [] for name in CLASSES}
+        now = time.time()
+        by_class: dict[str, dict[str, Any]] = {name: {} for name in CLASSES}
         for made, seen in zip(self.made, self.read, strict=True):
             ends = np.array([end for end, _ in seen] + [now])
             upto = np.array([n for _, n in seen] + [np.inf])
             at = np.searchsorted(upto, rows, side="right")
-            by_class[made.cls].append((ends[at] - created, at < len(seen)))
-        for name, per_query in by_class.items():
-            late = np.concatenate([one[0] for one in per_query])
-            read = np.concatenate([one[1] for one in per_query])
-            worth = np.where(read, CLASSES[name].qos.utility((late * 1e9).astype(np.int64)), 0.0)
-            found[name] = {
-                "p50_s": round(float(np.percentile(late, 50)), 3),
-                "p95_s": round(float(np.percentile(late, 95)), 3),
-                "utility": round(float(worth.mean()), 4),
-                "unread": round(1 - float(read.mean()), 4),
-                "queries": len(per_query),
-            }
-        total = sum(one["utility"] * one["queries"] for one in found.values())
-        utility = round(total / len(self.made), 4)
+            by_class[made.cls][made.name] = ends[at] - created, at < len(seen)
+        found = {name: _summary(name, queries) for name, queries in by_class.items()}
+        weights = {name: CLASSES[name].priority * one["queries"] for name, one in found.items()}
+        total = sum(weights[name] * one["utility"] for name, one in found.items())
+        utility = round(total / sum(weights.values()), 4)
         return {"classes": found, "utility": utility, "critical_round_s": self.critical_round_s()}
 
     def critical_round_s(self) -> float:
@@ -173,6 +164,24 @@ class Side:
             expr = f"concat(count(*), ' ', coalesce(sum(hash({', '.join(columns)})), 0))"
             found[made.name] = rows.selectExpr(expr).collect()[0][0]
         return found
+
+
+def _summary(cls: str, queries: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Of a class: latencies of its rows and whether they were read, by query."""
+    late = np.concatenate([one[0] for one in queries.values()])
+    read = np.concatenate([one[1] for one in queries.values()])
+    worth = np.where(read, CLASSES[cls].qos.utility((late * 1e9).astype(np.int64)), 0.0)
+    p95_s = {name: float(np.percentile(one[0], 95)) for name, one in queries.items()}
+    slowest = max(p95_s, key=p95_s.__getitem__)
+    return {
+        "p50_s": round(float(np.percentile(late, 50)), 3),
+        "p95_s": round(float(np.percentile(late, 95)), 3),
+        "utility": round(float(worth.mean()), 4),
+        "unread": round(1 - float(read.mean()), 4),
+        "queries": len(queries),
+        "slowest": slowest,
+        "slowest_p95_s": round(p95_s[slowest], 3),
+    }
 
 
 def run(plan: Mapping[str, Any]) -> None:

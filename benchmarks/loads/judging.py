@@ -11,6 +11,8 @@ from benchmarks.loads.workload import KNEE_S
 
 #: The share of the upper bound that must be reached.
 OF_BOUND = 0.90
+#: Loads beyond this are shown and not judged.
+HIGHEST = 2.0
 #: How far ``planned`` must be above the policies it replaces, mixed, at the highest load.
 AHEAD, REPLACED = 0.10, ("stride", "round-robin")
 P95_KNEES = 1.5
@@ -31,7 +33,7 @@ def medians(outcomes: Sequence[Outcome], field: str) -> float:
 
 def judge(outcomes: Sequence[Outcome], tolerance: float) -> Iterator[Verdict]:
     """Every criterion in every case; a figure is the median of a case's runs."""
-    cases = sorted({(o.workload, o.load) for o in outcomes})
+    cases = sorted({(o.workload, o.load) for o in outcomes if o.load <= HIGHEST})
     for workload, load in cases:
         mine = [o for o in outcomes if (o.workload, o.load) == (workload, load)]
         by_policy = {p: [o for o in mine if o.policy == p] for p in {o.policy for o in mine}}

@@ -69,6 +69,9 @@ def test_criteria_hold_or_fail_by_their_rules() -> None:
     for claim, outcomes in missed.items():
         failed = [v.claim for v in judge(outcomes, 0.02) if not v.holds]
         assert [claim in f for f in failed] == [True], (claim, failed)
+    beyond = [replace(o, load=3.0, utility=0.1) for o in (GOOD, stride)]
+    both = list(judge([GOOD, stride], 0.02))
+    assert list(judge([GOOD, stride, *beyond], 0.02)) == both, "shown, not judged"
     early = replace(GOOD, load=0.4, answered=0.9)
     judged = list(judge([early, replace(stride, load=0.4, answered=0.95)], 0.02))
     assert [v.holds for v in judged if "answered" in v.claim] == [False]

@@ -20,6 +20,7 @@ from daybreak.spark.governed.script import run_program
         (["ok.py", "--classes", "bad.toml"], "class 'alrm' is not declared; did you mean 'alarm'?"),
         (["ok.py", "--policy", "planed"], "policy 'planed' is not registered"),
         (["ok.py", "--policy", "taat"], "makes no sense on Spark"),
+        (["ok.py", "--run-dir", "."], "and no daybreak.json, so it is not a run directory"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, options: list[str], finding: str) -> None:

@@ -158,6 +158,17 @@ def test_the_error_covers_the_truth_and_shrinks_with_jobs() -> None:
     assert errors[2] < 1.1 * errors[1], "old jobs are forgotten, so it does not fall without end"
 
 
+def test_jobs_of_one_length_are_known_though_their_figures_are_not() -> None:
+    model = CostModel(PRIORS["job"])
+    for _ in range(30):
+        model.learn(1, 10_000, 400_000_000)
+    cost = model.cost()
+    both = 2 * cost.error_correlation * cost.fixed_error_ns * cost.per_tuple_error_ns * 1e4
+    error_ns = (cost.fixed_error_ns**2 + both + (1e4 * cost.per_tuple_error_ns) ** 2) ** 0.5
+    assert error_ns == pytest.approx(model.error_ns(10_000), rel=1e-6)
+    assert error_ns < 0.05 * 400e6 < cost.fixed_error_ns
+
+
 @settings(deadline=None)
 @given(KINDS, JOBS, st.integers(1, 60), st.integers(0, 10**6), st.integers(0, 10**10))
 def test_whatever_jobs_cost_the_figures_stay_sane(
@@ -168,7 +179,8 @@ def test_whatever_jobs_cost_the_figures_stay_sane(
         model.learn(together, taken, took_ns)
     cost = model.cost()
     assert np.isfinite(cost).all()
-    assert min(cost) >= 0
+    assert min(cost[:-1]) >= 0
+    assert abs(cost.error_correlation) <= 1 + 1e-9
     assert cost.fixed_ns >= PRIORS[kind].floor_ns
     riders = queries - 1
     assert model.expected_ns(tuples, riders) <= model.expected_ns(tuples + 1, riders)

@@ -54,6 +54,38 @@ def test_windows_are_served_every_so_many_slides() -> None:
     assert table.value[0, at] == pytest.approx(1000 * LATER.utility(late_s * 1e9).mean())
 
 
+def test_files_are_answered_at_the_cost_of_one_job_each() -> None:
+    """No cycle is shorter than the time from one file to the next, however short the period."""
+    one = flow(rate=500.0, graph=LATER, per_tuple_s=1e-4, together=1000.0)
+    table = tabulate([one], 100.0, waits([one]))
+    period, load, value = table.period_s[0, -1], table.load[0, -1], table.value[0, -1]
+    assert period < 0.1
+    assert load == pytest.approx((0.05 + 0.1) / 2.0)
+    assert value == pytest.approx(500.0)
+
+
+@pytest.mark.parametrize("together", [1.0, 20.0, 1000.0])
+def test_what_a_period_costs_and_yields_is_what_following_it_does(together: float) -> None:
+    """Single tuples that come at random, and files that come about evenly."""
+    graph = QoSGraph(((0, 1.0), (2 + together / 20, 0.0)))
+    one = flow(rate=100.0, graph=graph, per_tuple_s=0.0, together=together)
+    table = tabulate([one], 1e3, waits([one]))
+    random = np.random.default_rng(1)
+    count = 40_000
+    gaps = random.exponential(size=count) if together == 1 else random.uniform(0.5, 1.5, count)
+    at_s = np.cumsum(one.gap_s * gaps)
+    for column in range(1, table.period_s.shape[1], 7):
+        period = table.period_s[0, column]
+        jobs, worth, head = 0, 0.0, 0
+        while head < count:
+            end = int(np.searchsorted(at_s, at_s[head] + period, side="right"))
+            late_s = at_s[head] + period + 0.05 - at_s[head:end]
+            worth += float(graph.utility((late_s * 1e9).astype(np.int64)).sum())
+            jobs, head = jobs + 1, end
+        assert table.load[0, column] == pytest.approx(0.05 * jobs / at_s[-1], rel=0.2)
+        assert table.value[0, column] / 100 == pytest.approx(worth / count, abs=0.015)
+
+
 def test_a_cell_that_cannot_keep_up_is_never_chosen() -> None:
     flows = [flow(rate=1e4, per_tuple_s=1.1e-4), flow()]
     assert plan_periods(flows, 4, 0.93).served.tolist() == [False, True]
@@ -144,6 +176,7 @@ def offers(random: Random, cells: int) -> list[Offer]:
             JobCost(random.uniform(1e6, 2e8), random.uniform(1e3, 5e5), 1e6, 1e3),
             ((random.choice(graphs), random.uniform(1, 10)),) * random.randint(1, 3),
             random.choice((0.0, 0.0, 1.0)),
+            random.choice((1.0, 1.0, 50.0, 2000.0)),
         )
         for _ in range(cells)
     ]
@@ -159,6 +192,7 @@ def test_no_plan_promises_more_than_the_bound(seed: int) -> None:
             (o.cost.per_tuple_ns + (len(o.worth) - 1) * o.cost.per_rider_tuple_ns) / 1e9,
             ((o.worth[0][0], o.worth[0][1] * len(o.worth)),),
             o.slide_s,
+            together=o.together,
         )
         for o in some
     ]
@@ -202,6 +236,6 @@ def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
         Offer(rate, JobCost(j * step_s * 1e9, 0.0), ((g, w),))
         for j, g, w in zip(jobs, graphs, weights, strict=True)
     ]
-    bound = bound_utility(some, 1, step_s)
+    bound = bound_utility(some, 1)
     assert most <= bound + 1e-9
     assert bound <= most + 0.25, "the bound says nothing"

@@ -10,7 +10,7 @@ import pytest
 from daybreak.engine.state import JobState
 from daybreak.model import ConfigError, QoSGraph, QueryClass
 from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
-from daybreak.policies.parts.arrival_gaps import ArrivalGaps
+from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import plan_periods
@@ -18,7 +18,14 @@ from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.planned import Planned, PlannedParams, _Candidate
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak_experiments.planned.machine import Case, Measured, exact, run
-from daybreak_experiments.planned.workloads import Declared, Workload, cost, mixed, wildfire
+from daybreak_experiments.planned.workloads import (
+    Declared,
+    Workload,
+    classes,
+    cost,
+    mixed,
+    wildfire,
+)
 
 ONE = (QueryClass(name="only", priority=1, qos=QoSGraph.deadline(2.0, 4.0)),)
 SHORT: dict[str, Any] = {"warm_s": 8.0, "measured_s": 15.0, "after_s": 12.0}
@@ -68,6 +75,22 @@ def test_the_plan_keeps_its_promise_below_load_0_9(load: float) -> None:
     plan = found.report.manifest["plan"]
     assert found.utility == pytest.approx(plan["utility"], abs=0.02)
     assert plan["utility"] <= plan["bound"] <= 1.0
+
+
+def test_the_plan_keeps_its_promise_where_tuples_come_as_files() -> None:
+    """A file every two seconds, and jobs that take long to start: as governed queries do."""
+    names = ("critical",) * 2 + ("normal",) * 6 + ("archive",) * 8
+    queries = tuple(
+        Declared(f"q{i}", cls, cost(140.0 + 10.0 * i, 15.0), kind="job")
+        for i, cls in enumerate(names)
+    )
+    files = Workload("files", classes(), queries, grain_s=2.0)
+    load = 500.0 / files.rate_per_s(1.0, 2)
+    found = run(Case(files, load, shown=exact, noise=0.0, **SHORT), Planned())
+    plan = found.report.manifest["plan"]
+    assert found.utility == pytest.approx(plan["utility"], abs=0.02)
+    assert plan["utility"] <= plan["bound"] <= 1.0
+    assert cells(found)["q0"]["period_s"] < 1.0
 
 
 @pytest.fixture(scope="module")
@@ -345,9 +368,9 @@ def test_a_file_is_read_at_once_if_no_other_comes_before_its_cell_may_begin() ->
         (round(0.6 * period_ns), head_ns),
         (round(0.3 * period_ns), head_ns + period_ns - round(0.5 * period_ns)),
     ):
-        policy._gaps = ArrivalGaps()
+        instants = policy.planner.instants = ArrivalInstants()
         for ago in (2, 1, 0):
-            policy._gaps.arrived(policy.units.units[query][0], head_ns - ago * every_ns)
+            instants.arrived(policy.units.units[query][0], 10, head_ns - ago * every_ns)
         assert policy._early_ns(c) == early_ns
 
 

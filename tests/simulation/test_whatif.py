@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from tests.simulation.recording import jobs, model, record
 
+from daybreak.engine.inbox import Waiting
 from daybreak.model import ConfigError
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.curves import class_curves
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.jobs import Made
+from daybreak.simulation.jobs import Made, UnitInbox
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Wanted, utility_of_all, what_if
 
@@ -249,3 +250,15 @@ def test_folders_without_a_record_are_refused_in_one_line(tmp_path: Path) -> Non
     (tmp_path / "jobs.parquet").unlink()
     with pytest.raises(ConfigError, match="no record of a run on Spark"):
         what_if(tmp_path, [])
+
+
+def test_a_micro_batch_takes_whole_files_and_one_at_least() -> None:
+    inbox = UnitInbox(unit_tuples=10.0)
+    for at_ns in (1, 2):
+        inbox.put(Waiting(at_ns, "", 30, -1))
+
+    def took(limit: int | None) -> int:
+        return sum(item.tuples for item in inbox.take(limit))
+
+    assert [took(limit) for limit in (25, 3, 0)] == [20, 10, 0]
+    assert took(None) == 30

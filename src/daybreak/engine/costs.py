@@ -209,7 +209,10 @@ class CostModel:
         if self._cached is None:
             fixed, per_tuple, per_rider, per_rider_tuple = self._figures.tolist()
             errors = sqrt(self._covariance[0, 0]), sqrt(self._covariance[1, 1])
-            self._cached = JobCost(fixed, per_tuple, per_rider, per_rider_tuple, *errors)
+            correlation = float(self._covariance[0, 1]) / (errors[0] * errors[1])
+            self._cached = JobCost(
+                fixed, per_tuple, per_rider, per_rider_tuple, *errors, correlation
+            )
         return self._cached
 
     def expected_ns(self, tuples: int, riders: int = 0) -> float:

@@ -61,11 +61,17 @@ class JobCost(NamedTuple):
     #: Standard errors of the first two. Jobs that are all of one length cannot tell them apart.
     fixed_error_ns: float = 0.0
     per_tuple_error_ns: float = 0.0
+    #: Below 0 where one is too low if the other is too high, as jobs show their sum best.
+    error_correlation: float = 0.0
 
     def of(self, tuples: float, riders: int = 0) -> float:
         """The expected time (ns) of a job."""
         rider_ns = self.per_rider_ns + self.per_rider_tuple_ns * tuples
         return self.fixed_ns + self.per_tuple_ns * tuples + riders * rider_ns
+
+    def times(self, factor: float) -> JobCost:
+        """So many times as much, as surely."""
+        return JobCost._make((*(factor * x for x in self[:-1]), self.error_correlation))
 
 
 class Cell(NamedTuple):

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
-from daybreak.policies.parts.arrival_gaps import ArrivalGaps
 from daybreak.policies.parts.cell_planner import CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import LONGEST
@@ -98,7 +97,6 @@ class Planned(BasePolicy):
         super().attach(view, work, seed)
         self.units = ReadyQueries(view)
         self.planner = CellPlanner(view, self.params.target)
-        self._gaps = ArrivalGaps()
         self._overrun = Overrun()
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
@@ -121,7 +119,7 @@ class Planned(BasePolicy):
 
     def on_arrival(self, box: int, count: int, now_ns: int) -> None:
         self.units.arrived(box, count, now_ns)
-        self._gaps.arrived(box, now_ns)
+        self.planner.instants.arrived(box, count, now_ns)
 
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
@@ -317,18 +315,15 @@ class Planned(BasePolicy):
         Jobs of one length do not show what starting them costs. While that is unsure, every other
         one of the first gathers for the whole period.
         """
-        cell = self._plan.cells[c.cell]
+        cell, period_ns = self._plan.cells[c.cell], self._period_ns[c.cell] or 0
+        early_ns = c.due_ns - round((1 - EARLY) * period_ns)
+        if not cell.slide_ns:
+            more_ns = self.planner.instants.next_ns(self.units.units[c.query], APART * period_ns)
+            if more_ns is not None and more_ns > early_ns:  # nothing would be gathered
+                return c.head_ns
         unsure = cell.cost.fixed_error_ns > UNSURE * cell.cost.fixed_ns
         jobs = self.planner.jobs(cell)
-        if unsure and jobs < VARIED and jobs % 2:
-            return c.due_ns
-        period_ns = self._period_ns[c.cell] or 0
-        early_ns = c.due_ns - round((1 - EARLY) * period_ns)
-        if cell.slide_ns:
-            return early_ns
-        more_ns = self._gaps.next_ns(self.units.units[c.query], APART * period_ns)
-        in_vain = more_ns is not None and more_ns > early_ns  # nothing would be gathered
-        return c.head_ns if in_vain else early_ns
+        return c.due_ns if unsure and jobs < VARIED and jobs % 2 else early_ns
 
     def _serve(self, c: _Candidate, room_ns: int, now_ns: int, worker: int) -> Plan:
         self._watch(c, now_ns)

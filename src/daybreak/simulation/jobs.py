@@ -99,6 +99,8 @@ class ReplayedQueries:
     #: What its jobs are like, and how far apart its windows close; guessed where it is not known.
     job_kinds: Sequence[Kind | None] = ()
     slides_ns: Sequence[int] = ()
+    #: Of governed queries, how many tuples a unit of their sources holds: a file, for instance.
+    unit_tuples: Sequence[float] = ()
 
     def facts(self, network: Network) -> list[QueryFacts]:
         """What the engine has to know of them."""
@@ -120,7 +122,22 @@ class ReplayedQueries:
 
     def inboxes(self) -> list[Inbox]:
         """Empty ones; what closed together is taken together."""
+        if self.unit_tuples:
+            return [UnitInbox(unit_tuples=unit) for unit in self.unit_tuples]
         return [WholeInbox() if windows else Inbox() for windows in self.windows]
+
+
+@dataclass
+class UnitInbox(Inbox):
+    """What waits for a governed query, whose micro-batches read whole files, one at least."""
+
+    unit_tuples: float = 1.0
+
+    def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
+        """As many whole units as hold ``limit`` tuples."""
+        if limit is not None and limit > 0:
+            limit = max(1, round(max(1, int(limit / self.unit_tuples)) * self.unit_tuples))
+        return super().take(limit, cuts=cuts)
 
 
 class _Job(NamedTuple):

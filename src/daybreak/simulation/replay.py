@@ -28,6 +28,15 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
+from daybreak.simulation.governed_replay import (
+    Arrived,
+    answered,
+    governed_caveats,
+    is_governed,
+    left_waiting,
+    unit_tuples,
+    with_data,
+)
 from daybreak.simulation.jobcosts import JobCosts
 from daybreak.simulation.jobs import NEVER, Delivery, Made, ReplayedQueries, VirtualDriver
 from daybreak.simulation.recorded import RecordedRun
@@ -71,13 +80,18 @@ class Replay:
         network = _network(report)
         share_keys = about.get("kin") or _seen_together(record)
         windows = [n in about.get("windows", ()) for n in report.queries]
-        from_ns, known = _begin(record, network, windows, last_s, most)
+        governed = is_governed(record)
+        # What Spark's sources hold for a governed query is known by its answers alone.
+        own = [True] * len(windows) if governed else windows
+        arrivals = answered(record) if governed else _read(record, network, windows)
+        from_ns, known = _begin(record, arrivals, last_s, most)
         kinds: list[Hashable] = [
             (share_keys[n], c) if n in share_keys else n
             for n, c in zip(report.queries, report.query_class, strict=True)
         ]
-        costs = JobCosts(record.jobs, dict(zip(report.queries, kinds, strict=True)))
-        deliveries = _deliveries(record, network, windows, from_ns)
+        jobs = with_data(record) if governed else record.jobs
+        costs = JobCosts(jobs, dict(zip(report.queries, kinds, strict=True)))
+        deliveries = _deliveries(record, network, own, from_ns)
         recorded = record.stretch(from_ns, record.end_ns)
         asked = sum(len(d.boxes) * d.item.tuples for d in deliveries)
         return cls(
@@ -91,6 +105,7 @@ class Replay:
                 passing=_passing(record, deliveries, from_ns),
                 job_kinds=[about.get("job_kinds", {}).get(n) for n in report.queries],
                 slides_ns=[about.get("slides_ns", {}).get(n, 0) for n in report.queries],
+                unit_tuples=unit_tuples(record) if governed else (),
             ),
             deliveries=deliveries,
             from_ns=from_ns,
@@ -98,9 +113,9 @@ class Replay:
             drained=recorded.overall().count == asked,
             known=known,
             bound_ns=round(float(about.get("rider_bound_s", 0.1)) * 1e9),
-            decide_ns=report.spent.scheduling_ns // max(1, int(about["decisions"])),
+            decide_ns=_decide_ns(report),
             changes=tuple(_changes(record, network, from_ns)),
-            caveats=tuple(_caveats(record, windows, from_ns)),
+            caveats=(*_caveats(record, windows, from_ns), *governed_caveats(record)),
         )
 
     def run(
@@ -146,7 +161,7 @@ class Replay:
             driver.run()
         kept = (
             "pipeline", "reads", "kin", "windows", "job_kinds", "slides_ns", "express",
-            "rider_bound_s", "shedding", "changes",
+            "rider_bound_s", "shedding", "changes", "unit_rows",
         )  # fmt: skip
         manifest = {
             "daybreak": __version__,
@@ -156,6 +171,13 @@ class Replay:
         }
         end_ns = driver.now_ns if driver.jobs_left <= 0 else max(span_ns, driver.now_ns)
         return monitor.report(state, end_ns, state.threads + 1, manifest)
+
+
+def _decide_ns(report: RunReport) -> int:
+    """What a decision took; a governor, which also listens to its gates, records it apart."""
+    about = report.manifest
+    mean_ns = report.spent.scheduling_ns // max(1, int(about["decisions"]))
+    return int(about.get("decide_ns", mean_ns))
 
 
 def _network(report: RunReport) -> Network:
@@ -182,6 +204,11 @@ def _known(change: Mapping[str, Any]) -> bool:
     return change["what"] in kinds and change.get("was") is not None
 
 
+def _for_later(change: Mapping[str, Any]) -> bool:
+    """Whether it is a class for queries that a governor did not know yet."""
+    return change["what"] == "query-class" and change.get("was", "") is None
+
+
 def _changes(record: RecordedRun, network: Network, from_ns: int) -> Iterator[Made]:
     for change in record.report.manifest.get("changes", ()):
         at_ns = round(float(change["at_s"]) * 1e9)
@@ -200,19 +227,25 @@ def _seen_together(record: RecordedRun) -> dict[str, str]:
     return {n: reads[n][0] for j in record.jobs if len(j.queries) > 1 for n in j.queries}
 
 
+def _read(record: RecordedRun, network: Network, windows: list[bool]) -> Arrived:
+    """When tuples arrived, and for how many queries."""
+    readers = _readers(network, windows)
+    weights = [len(readers.get(s, ())) for s in record.stream]
+    return record.at_ns, np.array(weights, dtype=np.int64)
+
+
 def _begin(
-    record: RecordedRun, network: Network, windows: list[bool], last_s: float | None, most: int
+    record: RecordedRun, arrivals: Arrived, last_s: float | None, most: int
 ) -> tuple[int, int]:
     """Where the stretch begins, and how many deliveries the whole record has."""
-    readers = _readers(network, windows)
-    weights = np.array([len(readers.get(s, ())) for s in record.stream], dtype=np.int64)
+    at_ns, weights = arrivals
     begin = record.from_ns
     if last_s is not None:
         begin = max(begin, record.end_ns - round(last_s * 1e9))
     later = np.cumsum(weights[::-1])[::-1]  # deliveries from each arrival on
     over = int(np.searchsorted(-later, -most, side="left"))
     if over and over < len(later):
-        begin = max(begin, int(record.at_ns[over]))
+        begin = max(begin, int(at_ns[over]))
     elif over:
         begin = max(begin, record.end_ns)
     return begin, int(weights.sum())
@@ -227,11 +260,14 @@ def _readers(network: Network, windows: list[bool]) -> dict[str, list[int]]:
 
 
 def _deliveries(
-    record: RecordedRun, network: Network, windows: list[bool], from_ns: int
+    record: RecordedRun, network: Network, own: list[bool], from_ns: int
 ) -> list[Delivery]:
-    """What became pending in the stretch, and what waited when it began."""
-    found = list(_own(record, windows, from_ns))
-    readers = _readers(network, windows)
+    """What became pending in the stretch, and what waited when it began.
+
+    ``own``: queries that are told apart by their answers.
+    """
+    found = [*_own(record, own, from_ns), *left_waiting(record, from_ns)]
+    readers = _readers(network, own)
     spans = [record.present(q.name) for q in network.queries]
     always = all(span == (0, record.end_ns) for span in spans)
     first = int(np.searchsorted(record.at_ns, from_ns))
@@ -249,14 +285,14 @@ def _deliveries(
     return found
 
 
-def _own(record: RecordedRun, windows: list[bool], from_ns: int) -> Iterator[Delivery]:
+def _own(record: RecordedRun, own: list[bool], from_ns: int) -> Iterator[Delivery]:
     """What single queries had to answer: windows that closed, and what waited at the beginning.
 
-    Both are known by their answers.
+    Both are known by their answers; so is everything that governed queries read.
     """
     o = record.report.outputs
-    windowed = np.array(windows, dtype=np.bool_)[o.query]
-    mine = (o.departure_ns >= from_ns) & (windowed | (o.arrival_ns < from_ns))
+    alone = np.array(own, dtype=np.bool_)[o.query]
+    mine = (o.departure_ns >= from_ns) & (alone | (o.arrival_ns < from_ns))
     columns = (o.query[mine], o.arrival_ns[mine] - from_ns, o.tuples[mine])
     for query, arrival_ns, tuples in zip(*(c.tolist() for c in columns), strict=True):
         yield Delivery(max(0, arrival_ns), (query,), Waiting(arrival_ns, "", tuples, -1))
@@ -306,7 +342,8 @@ def _caveats(record: RecordedRun, windows: list[bool], from_ns: int) -> Iterator
     about: Mapping[str, Any] = record.report.manifest
     made = {"registered", "dropped"}
     changes = about.get("changes", ())
-    others = sorted({str(c["what"]) for c in changes if c["what"] not in made and not _known(c)})
+    done = [c for c in changes if not (c["what"] in made or _known(c) or _for_later(c))]
+    others = sorted({str(c["what"]) for c in done})
     if others:
         yield f"what was changed on the way is not, in replays: {', '.join(others)}"
     if from_ns > record.from_ns:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import silent
+from daybreak.runtime.parts import RecordParts
 from daybreak.spark.gates.bridge import (
     GateEvent,
     Gone,
@@ -21,6 +23,7 @@ from daybreak.spark.gates.bridge import (
 )
 from daybreak.spark.governed.class_book import ClassBook
 from daybreak.spark.governed.gate_driver import GovernedDriver
+from daybreak.spark.governed.governed_record import RecordOnDisk
 
 FOLDER = "FileStreamSource[in]"
 CLASSES = {"alarm": 60.0, "archive": 10.0}
@@ -58,6 +61,7 @@ class Bench:
         policy: str = "fixed-priority",
         classes: Mapping[str, float] = CLASSES,
         train: int = 0,
+        record: Path | None = None,
         **limits: Any,
     ) -> None:
         self.bridge = Scripted()
@@ -67,6 +71,13 @@ class Bench:
             workers=1, seed=1, limits=Limits(**limits), idle_grant_s=0.01,
         )  # fmt: skip
         self._turns: dict[str, int] = {}
+        self.record: RecordOnDisk | None = None
+        if record is not None:
+            roster = self.driver.roster
+            about = lambda: {"world": "governed", **roster.policy.told(roster.start_ns)}  # noqa: E731
+            self.driver.record = self.record = RecordOnDisk(
+                RecordParts(record, 2**20), roster, 1, about
+            )
 
     def hear(self, *events: GateEvent) -> list[str]:
         """The grants that follow."""

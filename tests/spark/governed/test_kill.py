@@ -13,6 +13,10 @@ import pytest
 from benchmarks.soaking.quick_jvm import quick_jvm
 from tests.until import until
 
+from daybreak.runtime.report import RunReport
+from daybreak.runtime.starts import load_run
+from daybreak.simulation.whatif import Wanted, what_if
+
 pytestmark = pytest.mark.spark
 
 #: It knows nothing of Daybreak. ``hang`` makes its second micro-batch last until it is killed.
@@ -52,11 +56,18 @@ def start(folder: Path, how: str) -> subprocess.Popen[bytes]:
             [
                 sys.executable, "-m", "daybreak", "run-script", str(folder / "program.py"),
                 "--classes", str(folder / "classes.toml"), "--log-level", "info",
+                "--run-dir", str(folder / "run"),
                 "--", str(folder), how,
             ],
             stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "SPARK_SUBMIT_OPTS": quick_jvm()},
         )  # fmt: skip
+
+
+def recorded(run: Path) -> int:
+    """Rows that the record of its present start has as read."""
+    is_there = (run / "record/report.json").exists()
+    return RunReport.load(run / "record").overall().count if is_there else 0
 
 
 def test_killed_inside_a_granted_micro_batch_it_loses_nothing(tmp_path: Path) -> None:
@@ -68,8 +79,11 @@ def test_killed_inside_a_granted_micro_batch_it_loses_nothing(tmp_path: Path) ->
         (tmp_path / f"in/{file}.json").write_text("\n".join(map(json.dumps, ids)))
     hung = start(tmp_path, "hang")
     until((tmp_path / "inside").exists, "its second micro-batch", within_s=180)
+    until(lambda: recorded(tmp_path / "run") == 10, "the first part of its record")
     os.killpg(hung.pid, signal.SIGKILL)
     hung.wait()
+    killed = what_if(tmp_path / "run", [Wanted("fcfs")])
+    assert killed.outcomes[0].report.overall().count == 10, "its first micro-batch"
     assert not (tmp_path / "out-1").exists()
     done = start(tmp_path, "finish")
     log = tmp_path / "log-finish"
@@ -78,3 +92,6 @@ def test_killed_inside_a_granted_micro_batch_it_loses_nothing(tmp_path: Path) ->
     assert sorted(i for rows in found for i in rows) == list(range(20))
     assert "governed query=distinct: class alarm" in log.read_text()
     assert "1 queries were governed under planned, 0 ran free" in log.read_text()
+    assert f"written: {tmp_path}/run/record, {tmp_path}/run/events.jsonl" in log.read_text()
+    both = load_run(tmp_path / "run")
+    assert (len(both.manifest["starts"]), both.overall().count) == (2, 30)

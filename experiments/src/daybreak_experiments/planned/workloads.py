@@ -47,6 +47,8 @@ class Workload:
     name: str
     classes: tuple[QueryClass, ...]
     queries: tuple[Declared, ...]
+    #: How far apart tuples arrive that arrive together.
+    grain_s: float = GRAIN_S
 
     @property
     def network(self) -> Network:
@@ -89,8 +91,9 @@ class Workload:
             assert cls.qos is not None
             worth = ((cls.qos, cls.priority),) * len(cell)
             rate_per_s = self.rate_per_s(load, workers)
-            offers.append(Offer(rate_per_s, first.cost, worth, first.slide_s))
-        return bound_utility(offers, workers, GRAIN_S)
+            together = max(rate_per_s * self.grain_s, 1.0)
+            offers.append(Offer(rate_per_s, first.cost, worth, first.slide_s, together))
+        return bound_utility(offers, workers)
 
     def changed(self, change: Callable[[Declared], Declared], name: str) -> Workload:
         return replace(self, name=name, queries=tuple(change(q) for q in self.queries))
@@ -101,9 +104,9 @@ class Workload:
     ) -> list[Delivery]:  # fmt: skip
         """What becomes pending, and when; the rate is multiplied by the factor at each time."""
         random = generator_for(seed, f"arrivals/{self.name}")
-        steps = round(seconds / GRAIN_S)
-        at_s = (np.arange(steps) + 1) * GRAIN_S
-        means = rate_per_s * GRAIN_S * np.array([factor(float(t)) for t in at_s])
+        steps = round(seconds / self.grain_s)
+        at_s = (np.arange(steps) + 1) * self.grain_s
+        means = rate_per_s * self.grain_s * np.array([factor(float(t)) for t in at_s])
         counts = random.poisson(means)
         return sorted(
             [*self._rows(at_s.tolist(), counts.tolist()), *self._windows(at_s, counts)],

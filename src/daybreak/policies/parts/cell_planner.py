@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from daybreak.model.qos import NS_PER_S, QoSGraph
-from daybreak.policies.base import Cell, JobCost, View
+from daybreak.policies.base import Cell, View
+from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.arrival_rates import ArrivalRates
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import (
@@ -26,8 +27,8 @@ from daybreak.policies.parts.period_tables import Flow, tabulate
 PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
 #: Rates are counted over both; the larger one counts for the most important cells.
 SHORT_S, LONG_S = 2.0, 10.0
-#: Windows are counted over several slides, up to this long.
-LONGEST_S = 60.0
+#: Windows are counted over several slides, files over several arrivals, up to this long.
+SEVERAL, LONGEST_S = 3, 60.0
 #: What is rarer than one tuple in so long is planned as if it were not.
 RAREST_S = 60.0
 #: A backlog is to be worked off within so many deadlines, a second at least, at the least
@@ -103,6 +104,7 @@ class CellPlanner:
         self._view = view
         self._target = target
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
+        self.instants = ArrivalInstants()
         self.plan: CellPlan | None = None
         #: By the first query of a cell: tuples and riders of its last jobs, and what they took.
         self._took: dict[int, deque[tuple[int, int, float]]] = {}
@@ -246,7 +248,7 @@ class CellPlanner:
         for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
             if not cell.slide_ns:
                 planned += flow.work
-                now += flow.per_tuple_s * self._counted(cell, SHORT_S)
+                now += flow.per_tuple_s * self._counted(cell, max(SHORT_S, SEVERAL * flow.gap_s))
         return abs(now - planned) > DRIFT * max(planned, 0.01)
 
     def started(self, cell: int, age_s: float, now_ns: int) -> bool:
@@ -300,9 +302,9 @@ class CellPlanner:
         for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
             graded = [q for q in cell.queries if network.queries[q].qos is not None]
             worth = tuple((network.queries[q].qos or PLAIN, self._weight(q)) for q in graded)
-            cost = JobCost(*(x * self.correction(cell) for x in cell.cost))
+            cost = cell.cost.times(self.correction(cell))
             if worth:
-                offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s))
+                offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s, flow.together))
         return bound_utility(offers, self._view.workers) if offers else None
 
     def _weight(self, query: int) -> float:
@@ -316,35 +318,42 @@ class CellPlanner:
         return [self._flow(cell, h >= top) for cell, h in zip(cells, highest, strict=True)]
 
     def _flow(self, cell: Cell, important: bool) -> Flow:
-        view, cost = self._view, cell.cost
+        view = self._view
+        cost = cell.cost.times(self.correction(cell) / NS_PER_S)
         riders = len(cell.queries) - 1
-        off = self.correction(cell) / NS_PER_S
         worth: dict[QoSGraph, float] = {}
         for q in cell.queries:
             graph = view.network.queries[q].qos or PLAIN
             worth[graph] = worth.get(graph, 0.0) + self._weight(q)
-        fixed_s = max(off * (cost.fixed_ns + riders * cost.per_rider_ns), 1e-7)
-        per_tuple_s = off * (cost.per_tuple_ns + riders * cost.per_rider_tuple_ns)
-        # Figures that cannot be told apart are unsure by themselves, and sure together: jobs have
-        # shown how far.
-        unsure = UNSURE / sqrt(1 + self.jobs(cell))
         flow = Flow(
             rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
-            fixed_s=fixed_s,
-            per_tuple_s=per_tuple_s,
+            fixed_s=max(cost.fixed_ns + riders * cost.per_rider_ns, 1e-7),
+            per_tuple_s=cost.per_tuple_ns + riders * cost.per_rider_tuple_ns,
             worth=tuple(worth.items()),
             slide_s=cell.slide_ns / NS_PER_S,
-            fixed_error_s=min(off * cost.fixed_error_ns, unsure * fixed_s),
-            per_tuple_error_s=min(off * cost.per_tuple_error_ns, unsure * per_tuple_s),
+            fixed_error_s=cost.fixed_error_ns,
+            per_tuple_error_s=cost.per_tuple_error_ns,
+            error_correlation=cost.error_correlation,
+            most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
+            together=self._together(cell),
         )
         return self._with_backlog(cell, flow)
 
     def _rate(self, cell: Cell, important: bool) -> float:
         """Tuples per second, of all its inputs together."""
-        spans = [max(LONG_S, 3 * cell.slide_ns / NS_PER_S)]
-        if important and not cell.slide_ns:
-            spans.append(SHORT_S)
-        return max(self._counted(cell, span) for span in spans)
+        long_s = max(LONG_S, SEVERAL * cell.slide_ns / NS_PER_S)
+        usual = self._counted(cell, long_s)
+        if not important or cell.slide_ns:
+            return usual
+        gap_s = self._together(cell) / max(usual, 1 / RAREST_S)
+        return max(usual, self._counted(cell, max(SHORT_S, SEVERAL * gap_s)))
+
+    def _together(self, cell: Cell) -> float:
+        """How many tuples an arrival brings, over all its inputs."""
+        boxes = self.inputs(cell.queries[0])
+        rates = [self._rates.per_s(b, LONG_S) for b in boxes]
+        arrivals = sum(r / self.instants.together(b) for r, b in zip(rates, boxes, strict=True))
+        return max(sum(rates) / arrivals, 1.0) if arrivals else 1.0
 
     def _counted(self, cell: Cell, over_s: float) -> float:
         """Queries that run together read the same streams."""

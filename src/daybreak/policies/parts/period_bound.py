@@ -34,6 +34,8 @@ class Offer(NamedTuple):
     #: Graph and weight of each query.
     worth: tuple[tuple[QoSGraph, float], ...]
     slide_s: float = 0.0
+    #: Tuples that arrive at one instant.
+    together: float = 1.0
 
     @property
     def weight(self) -> float:
@@ -41,15 +43,12 @@ class Offer(NamedTuple):
         return self.rate_per_s * sum(weight for _, weight in self.worth)
 
 
-def bound_utility(offers: Sequence[Offer], workers: int, grain_s: float = 0.0) -> float:
-    """No schedule yields more, as a share of all that arrives, if it arrives evenly.
-
-    ``grain_s``: how far apart tuples arrive that arrive together (segments).
-    """
+def bound_utility(offers: Sequence[Offer], workers: int) -> float:
+    """No schedule yields more, as a share of all that arrives, if it arrives evenly."""
     total = sum(o.weight for o in offers)
     if not total:
         return 1.0
-    rows = [_alternatives(o, grain_s) for o in offers]
+    rows = [_alternatives(o) for o in offers]
     load = np.stack([load for load, _ in rows])
     value = np.stack([value for _, value in rows])
     rows_at = np.arange(len(offers))
@@ -65,7 +64,7 @@ def bound_utility(offers: Sequence[Offer], workers: int, grain_s: float = 0.0) -
     return min(1.0, best / total)
 
 
-def _alternatives(offer: Offer, grain_s: float) -> tuple[Floats, Floats]:
+def _alternatives(offer: Offer) -> tuple[Floats, Floats]:
     """Loads and values of serving one query, or all, at any period.
 
     Between one and all, where queries are worth the same, yield and cost are linear. Where they
@@ -77,7 +76,7 @@ def _alternatives(offer: Offer, grain_s: float) -> tuple[Floats, Floats]:
     together = alone[0] + riders * more[0], alone[1] + riders * more[1]
     if len(set(offer.worth)) > 1:
         together = alone
-    period, mean = _periods(offer, alone[0], grain_s)
+    period, mean = _periods(offer, alone[0])
     per_graph = {graph: mean(graph) for graph, _ in offer.worth}
     each = [weight * per_graph[graph] for graph, weight in offer.worth]
     every: Floats = offer.rate_per_s * np.sum(each, axis=0)
@@ -92,7 +91,7 @@ def _alternatives(offer: Offer, grain_s: float) -> tuple[Floats, Floats]:
     )
 
 
-def _periods(offer: Offer, lag_s: float, grain_s: float) -> tuple[Floats, _Mean]:
+def _periods(offer: Offer, lag_s: float) -> tuple[Floats, _Mean]:
     """Periods from the shortest of use on, and the mean worth of answers at each."""
     end_s = max(graph.points[-1][0] for graph, _ in offer.worth)
     if offer.slide_s:
@@ -101,11 +100,11 @@ def _periods(offer: Offer, lag_s: float, grain_s: float) -> tuple[Floats, _Mean]
         late_ns = (lag_s + np.arange(slides[-1]) * offer.slide_s) * NS_PER_S
         period: Floats = slides * np.float64(offer.slide_s)
         return period, _WindowMean(late_ns, slides)
-    grain_s = max(grain_s, 1 / offer.rate_per_s)
-    low = max(grain_s, lag_s, 1e-6)
+    gap_s = offer.together / offer.rate_per_s
+    low = max(gap_s, lag_s, 1e-6)
     period = np.geomspace(low, _BEYOND * max(end_s, low), _FINE, dtype=np.float64)
-    # Tuples that arrive together: the first of them would have waited the grain, and did not.
-    return period, _RowMean((lag_s - grain_s) * NS_PER_S, period * NS_PER_S)
+    # Tuples that arrive together: the first of them would have waited for the last, and did not.
+    return period, _RowMean((lag_s - gap_s) * NS_PER_S, period * NS_PER_S)
 
 
 class _Mean:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,9 +119,11 @@ def _wait_s(
     usual_s = min(busy / workers, 1.0) ** workers * rest_s / workers
     deadline = np.array([_deadline_s(f) for f in flows])
     wait: Floats = usual_s + np.where(deadline < guarded_s, 2 * rest_s, 0.0)
-    # Windows close together, and wait for each other.
-    windows = np.flatnonzero([f.slide_s > 0 and c > 0 for f, c in zip(flows, choice, strict=True)])
-    order = windows[np.argsort(deadline[windows], kind="stable")]
+    # Windows close together, and wait for each other; so do cells that answer every file at once.
+    period = table.period_s[rows, choice].tolist()
+    soon = [f.slide_s > 0 or t < f.gap_s for f, t in zip(flows, period, strict=True)]
+    meet = np.flatnonzero(np.array(soon) & (choice > 0))
+    order = meet[np.argsort(deadline[meet], kind="stable")]
     before = np.concatenate([[0.0], np.cumsum(job[order])])[:-1]
     wait[order] += before / workers / 2
     return wait
@@ -136,11 +139,15 @@ def _densities(flows: Sequence[Flow], table: Table) -> Floats:
 
 
 def _margin(flows: Sequence[Flow], table: Table, choice: Ints) -> float:
-    """The standard error of all loads together; errors of a cell's two figures cancel."""
+    """The standard error of all loads together, of jobs as long as planned."""
     rows = np.arange(len(choice))
-    fixed = np.array([f.fixed_error_s for f in flows]) / table.period_s[rows, choice]
-    each = np.array([f.rate_per_s * f.per_tuple_error_s for f in flows]) * (choice > 0)
-    return float(np.linalg.norm(np.maximum(fixed, each)))
+    job_s, load = table.job_s[rows, choice].tolist(), table.load[rows, choice].tolist()
+    errors = [
+        f.job_error_s(job) * (whole - f.backlog_load) / job
+        for f, job, whole in zip(flows, job_s, load, strict=True)
+        if job
+    ]
+    return hypot(*errors)
 
 
 def choose(table: Table, budget: float) -> tuple[Ints, float]:

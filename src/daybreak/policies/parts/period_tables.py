@@ -6,16 +6,18 @@ between 0 and T, and then ``lag(T) = f + r s T`` for the job itself, so it yield
 
     V(T) = r sum_q w_q (1/T) integral over x in [0, T] of U_q(lag(T) + x)
 
-With the lag held fixed this is concave in 1/T; with the lag it is S-shaped, hence a table. Two
+With the lag held fixed this is concave in 1/T; with the lag it is S-shaped, hence a table. Three
 refinements: a period begins with the first tuple that waits, so that where tuples are rare a
-cycle takes T + 1/r; and rows of windows all become pending as their window closes, so periods
-are multiples of the slide. All times are in seconds here.
+cycle takes T + 1/r; where they come as files, all of a file wait equally long, and no cycle is
+shorter than the time from one file to the next; and rows of windows all become pending as their
+window closes, so periods are multiples of the slide. All times are in seconds here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +52,31 @@ class Flow(NamedTuple):
     backlog_load: float = 0.0
     #: The share of its yield that is left, as answers are late until that is done.
     in_time: float = 1.0
-    #: Standard errors of the costs.
+    #: Standard errors of the costs, and their correlation.
     fixed_error_s: float = 0.0
     per_tuple_error_s: float = 0.0
+    error_correlation: float = 0.0
+    #: What a job takes is known within this share at least, as jobs of the cell have shown it.
+    most_unsure: float = 1.0
+    #: Tuples that arrive at one instant: those of a file or a segment.
+    together: float = 1.0
+
+    @property
+    def gap_s(self) -> float:
+        """From one arrival to the next; 0 for windows, which close when their time has come."""
+        return 0.0 if self.slide_s else self.together / self.rate_per_s
+
+    @property
+    def next_s(self) -> float:
+        """From a job's start to the next arrival: single tuples come at random, files evenly."""
+        return self.gap_s * (1 + 1 / self.together) / 2
+
+    def job_error_s(self, job_s: float) -> float:
+        """The standard error of what such a job takes."""
+        each_s = (job_s - self.fixed_s) / max(self.per_tuple_s, 1e-15) * self.per_tuple_error_s
+        both = 2 * self.error_correlation * self.fixed_error_s * each_s
+        error_s = sqrt(max(self.fixed_error_s**2 + both + each_s**2, 0.0))
+        return min(error_s, self.most_unsure * job_s)
 
     @property
     def work(self) -> float:
@@ -97,21 +121,24 @@ def tabulate(
     each = np.array([f.per_tuple_s for f in flows])[:, None]
     rate = np.array([f.rate_per_s for f in flows])[:, None]
     backlog = np.array([f.backlog_load for f in flows])[:, None]
+    gap = np.array([f.gap_s for f in flows])[:, None]
+    until_next = np.array([f.next_s for f in flows])[:, None]
     if periods_s is None:
-        period = _periods(flows, fixed, rate * each, rate, wait, longest_s)
+        period = _periods(flows, fixed, rate * each, until_next, wait, longest_s)
     else:
         period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
-    tuples = 1 + rate * period
     slides = np.array([f.slide_s for f in flows])
-    tuples[slides > 0] -= 1
-    job = fixed + each * tuples
-    gap = np.array([0.0 if f.slide_s else 1 / f.rate_per_s for f in flows])[:, None]
-    load = job / (period + gap) + backlog
+    cycle = np.maximum(period + until_next, gap)
+    job = fixed + each * rate * cycle
+    load = job / cycle + backlog
     value, lag = np.zeros_like(period), job + wait
+    arrivals = cycle / np.maximum(gap, 1e-12)
+    # Of a train, the first arrival waits for the whole period, the others for up to so long.
+    others = np.maximum(period + until_next - gap, 1e-6)
     for graph, rows, weights in _by_graph(flows, windows=False):
-        worth = _mean_worth(graph, rate[rows], period[rows], lag[rows])
+        worth = _mean_worth(graph, arrivals[rows], period[rows], others[rows], lag[rows])
         value[rows] += rate[rows] * weights[:, None] * worth
-    latency = lag + period * (1 + rate * period / 2) / (1 + rate * period)
+    latency = lag + others / 2 + (period - others / 2) / arrivals
     for graph, rows, weights in _by_graph(flows, windows=True):
         slide = slides[rows][:, None]
         worth = _mean_of_windows(
@@ -133,11 +160,12 @@ def tabulate(
 
 
 def _periods(
-    flows: Sequence[Flow], fixed: Floats, work: Floats, rate: Floats, wait: Floats, longest_s: float
-) -> Floats:
+    flows: Sequence[Flow], fixed: Floats, work: Floats, until_next: Floats, wait: Floats,
+    longest_s: float,
+) -> Floats:  # fmt: skip
     """From the shortest period that leaves time for its jobs to the longest of use."""
     spare = 1 - np.minimum(work, MOST_WORK)
-    low = np.maximum(fixed / spare - 1 / rate, np.maximum(fixed / 20, 1e-6))
+    low = np.maximum(fixed / spare - until_next, np.maximum(fixed / 20, 1e-6))
     end = np.array([BEYOND * f.end_s for f in flows])[:, None]
     train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
     high = np.maximum(np.minimum(end, train), low * 1.05)
@@ -167,13 +195,14 @@ def _by_graph(flows: Sequence[Flow], *, windows: bool) -> list[tuple[QoSGraph, l
     return [(graph, rows, np.array(weights)) for graph, (rows, weights) in found.items()]
 
 
-def _mean_worth(graph: QoSGraph, rate: Floats, period: Floats, lag: Floats) -> Floats:
-    """The mean worth of a train: the tuple that begins it waits longest, others evenly less."""
-    ends_ns, begins_ns = (lag + period) * NS_PER_S, lag * NS_PER_S
-    mean = (graph.area(ends_ns) - graph.area(begins_ns)) / (period * NS_PER_S)
-    others = rate * period
-    first: Floats = np.interp(ends_ns, *graph.knots_ns)
-    worth: Floats = (first + others * mean) / (1 + others)
+def _mean_worth(
+    graph: QoSGraph, arrivals: Floats, period: Floats, others: Floats, lag: Floats
+) -> Floats:
+    """The mean worth of a train: the arrival that begins it waits longest, others evenly less."""
+    ends_ns, begins_ns = (lag + others) * NS_PER_S, lag * NS_PER_S
+    mean = (graph.area(ends_ns) - graph.area(begins_ns)) / (others * NS_PER_S)
+    first: Floats = np.interp((lag + period) * NS_PER_S, *graph.knots_ns)
+    worth: Floats = mean + (first - mean) / arrivals
     return worth
 
 

@@ -17,6 +17,8 @@ from daybreak.spark.gates.bridge import SourceRead, UnitGroup
 #: How much one micro-batch counts among earlier ones.
 _LATEST = 0.3
 NS_PER_MS = 1_000_000
+#: The segment of a tuple that stands for a question, whether there is something to do.
+_ASKED = -1
 
 
 class WholeBacklog(Inbox):
@@ -51,6 +53,19 @@ class UnitRows:
     def tuples(self, source: str, units: int) -> int:
         """What so many units are expected to hold; a query that has any is never without."""
         return max(1, round(units * self._rows.get(source, 1.0)))
+
+    def as_json(self) -> dict[str, float]:
+        """Rows per unit, by source."""
+        return {source: round(rows, 3) for source, rows in self._rows.items()}
+
+
+def asked(source: str, now_ns: int) -> Waiting:
+    """Asks for a micro-batch although nothing is known to wait: a tuple that may be none."""
+    return Waiting(now_ns, source, 1, _ASKED)
+
+
+def is_asked(item: Waiting) -> bool:
+    return item.seq == _ASKED
 
 
 def as_waiting(group: UnitGroup, names: Sequence[str], rows: UnitRows, since_ms: int) -> Waiting:

@@ -44,8 +44,10 @@ from daybreak.spark.gates.bridge import (
 )
 from daybreak.spark.governed.class_book import ClassBook
 from daybreak.spark.governed.governed_queries import FreeQuery, Governed, Restart
+from daybreak.spark.governed.governed_record import GovernedRecord
 from daybreak.spark.governed.granting import Granting, one_line_of
 from daybreak.spark.governed.roster import Roster
+from daybreak.spark.governed.source_arrivals import SourceArrivals
 
 #: The engine is woken this often.
 TICK_S = 0.25
@@ -54,8 +56,6 @@ CAUTION_S = 60.0
 #: A query that the session has not announced after so long belongs to another one: the whole
 #: application may hear of a start before the session does.
 ANNOUNCED_S = 1.0
-#: The record of response times is kept for so long: there is no run directory to move it to.
-RECORD_S = 6 * 3600.0
 
 
 class GovernedDriver:
@@ -91,7 +91,11 @@ class GovernedDriver:
         )
         self._wake_ns = 0
         self._tick_s = 0.0
-        self._recorded_s = time.monotonic()
+        #: What decisions took, without listening to the gates.
+        self._deciding_ns = 0
+        #: Set before the loop begins, where somebody wants a report.
+        self.record: GovernedRecord | None = None
+        self._arrivals = SourceArrivals()
         self._stopping = threading.Event()
         #: Why the loop has ended, if nobody stopped it.
         self.failure: BaseException | None = None
@@ -116,6 +120,12 @@ class GovernedDriver:
     @property
     def stopped(self) -> bool:
         return self._stopping.is_set()
+
+    @property
+    def decide_ns(self) -> int:
+        """What a decision takes, in the mean."""
+        accounts = self.roster.accounts
+        return 0 if accounts is None else self._deciding_ns // max(1, accounts.monitor.decisions)
 
     # The loop's thread
 
@@ -176,9 +186,8 @@ class GovernedDriver:
         self._tick_s = now_s + TICK_S
         if (accounts := self.roster.accounts) is not None:
             accounts.tick(time.time_ns())
-            if now_s - self._recorded_s > RECORD_S:
-                self._recorded_s = now_s
-                accounts.monitor.take()
+        if self.record is not None:
+            self.record.tick()
         for query in self._by_run.values():
             self._ask_unseen(query, now_s)
         for run, (name, at_s) in list(self._seen.items()):
@@ -220,6 +229,7 @@ class GovernedDriver:
             case Trouble(run, error):
                 if (query := self._by_run.get(run)) is not None:
                     query.blind = True
+                    self.roster.unseen.add(query.name)
                     self._emit("backlog-unknown", error, level=30, query=query.name)
             case Ended():
                 self._stopping.set()
@@ -260,6 +270,10 @@ class GovernedDriver:
             query.sources = tuple(source.name for source in event.sources)
         blind = not all(source.probed for source in event.sources)
         query.blind = query.blind or blind or event.timers
+        if blind:
+            self.roster.unseen.add(query.name)
+        if event.due_ms > 0:
+            self.roster.paced.add(query.name)
         job = query.job
         if job is None:
             if query.box < 0:
@@ -305,8 +319,12 @@ class GovernedDriver:
         roster = self.roster
         while roster.came and roster.engine is not None:
             events, roster.came = roster.came, []
-            for instruction in roster.engine.handle(time.time_ns(), *events):
+            began = time.perf_counter_ns()
+            given = roster.engine.handle(time.time_ns(), *events)
+            for instruction in given:
                 self._carry_out(instruction)
+            if any(isinstance(instruction, StartJob) for instruction in given):
+                self._deciding_ns += time.perf_counter_ns() - began
 
     def _carry_out(self, instruction: Instruction) -> None:
         accounts, granting = self.roster.accounts, self.granting
@@ -315,8 +333,11 @@ class GovernedDriver:
             case StartJob():
                 accounts.started(instruction)
                 granting.start(instruction)
-            case Account():
+            case Account(boxes=boxes, taken=read):
                 accounts.ran(instruction)
+                if (query := self.roster.by_box.get(boxes[0])) is not None:
+                    for item in self._arrivals.new_in(query, read):
+                        accounts.arrived(item.stream, item.arrival_ns, item.tuples)
             case AccountFailure():
                 accounts.failed(instruction, time.time_ns())
             case WakeAt(at_ns):

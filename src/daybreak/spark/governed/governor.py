@@ -8,21 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from math import isfinite
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JError
 
-from daybreak.engine.events import AssignClass, Event, Pause, Resume, SetPriority, SwitchPolicy
-from daybreak.engine.state import JobState
+from daybreak.engine.events import Event, Pause, Resume, SetPriority, SwitchPolicy
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
-from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.display import duration, plural, snapshot_html
-from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
 from daybreak.spark.gates.bridge import (
@@ -34,11 +33,12 @@ from daybreak.spark.gates.bridge import (
 from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph_of
 from daybreak.spark.governed.gate_driver import GovernedDriver
 from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.governor_files import GovernorFiles, begin_record
+from daybreak.spark.governed.governor_manifest import manifest_of
 from daybreak.spark.governed.governor_options import chosen_policy, refuse_options
 from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
 from daybreak.spark.governed.granting import one_line_of
-from daybreak.spark.governed.journal import Journal
-from daybreak.version import __version__
+from daybreak.spark.governed.journal import Journal, JournalEntry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,22 +76,27 @@ class Governor:
         job_timeout_s: float | None = None,
         probe_s: float = 0.2,
         idle_grant_s: float = 1.0,
+        run_dir: Path | str | None = None,
     ) -> None:
         """``workers``: micro-batches that run at a time; left out: as many as cores, at most 2.
 
         ``retries``, ``retry_s``: of queries started by ``start``. ``job_timeout_s``: a
         micro-batch is cancelled after so long. ``probe_s``: how often sources are looked at.
         ``idle_grant_s``: how often a query whose backlog cannot be seen may look for itself.
+        ``run_dir``: keeps a record for ``daybreak report`` and ``daybreak whatif``, and events;
+        left out: nothing is written.
         """
         chosen = chosen_policy(policy)
         refuse_options(spark, workers, probe_s, idle_grant_s)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
+        self._files = None if run_dir is None else GovernorFiles(Path(run_dir), name)
         self.spark = spark
         self.spark_version = spark.version
         self.name = name
         self.workers = workers or max(1, min(2, os.cpu_count() or 1))
-        self._journal = Journal(name, time.time_ns())
+        events = None if self._files is None else self._files.events
+        self._journal = Journal(name, time.time_ns(), events)
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
@@ -103,6 +108,9 @@ class Governor:
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
         self._roster = self._driver.roster
+        about, emit = partial(manifest_of, self, self._driver), self._journal.emit
+        self._record = begin_record(self._files, self._roster, self.workers, about, emit)
+        self._driver.record = self._record
         for query in before:
             self._driver.let_free(str(query.runId), query.name or str(query.id), BEFORE)
         self._ended = threading.Event()
@@ -112,6 +120,8 @@ class Governor:
         ]
         for thread in self._threads:
             thread.start()
+        if self._files is not None:
+            self._files.listen(self)
 
     def _open(self) -> Bridge:
         """The capability check: where Spark is not as expected, its queries run free."""
@@ -157,24 +167,14 @@ class Governor:
 
         Holds for those that run and those that come. ``qos``: their graph, else the class's.
         """
-        driver, roster = self._driver, self._roster
-        given = Assignment(query, cls, graph_of(qos))
+        roster, given = self._roster, Assignment(query, cls, graph_of(qos))
         roster.book.known(cls)
-        known = roster.queries.get(query)
-        was = None if known is None else roster.class_of(known)
-
-        def change() -> None:
-            roster.book.assign(given)
-            for governed in list(roster.queries.values()):
-                if roster.book.of(governed.name) is not given or governed.box < 0:
-                    continue
-                if roster.has_graph(governed, given.qos or roster.book.declared[cls].qos):
-                    driver.feed(AssignClass(governed.box, self._class(cls)))
-                else:
-                    governed.renew = True
-
-        self._do(change)
-        self._journal.changed("query-class", query, was, cls)
+        moved: list[JournalEntry] = []
+        self._do(lambda: moved.extend(roster.assign(given)))
+        for change in moved or [
+            JournalEntry("query-class", query, None, cls)
+        ]:  # for those that come
+            self._journal.changed(*change)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Gives a class another priority, above 0; takes effect at the next decision."""
@@ -186,7 +186,7 @@ class Governor:
         def change() -> None:
             roster.reclassify(cls, float(priority))
             if roster.engine is not None:
-                driver.feed(SetPriority(self._class(cls), float(priority)))
+                driver.feed(SetPriority(roster.class_index(cls), float(priority)))
 
         self._do(change)
         self._journal.changed("class-priority", cls, was, priority)
@@ -275,15 +275,7 @@ class Governor:
     @property
     def failures(self) -> dict[str, str]:
         """Queries that failed and will not be started again by themselves, with why."""
-        roster, found = self._roster, {}
-        for name, governed in list(roster.queries.items()):
-            if governed.failed is not None:
-                found[name] = governed.failed
-            elif roster.engine is not None and governed.box >= 0:
-                status = roster.engine.queries.status[governed.box]
-                if status.state == "parked":
-                    found[name] = status.error or ""
-        return found
+        return self._roster.failures()
 
     @property
     def ended(self) -> bool:
@@ -306,38 +298,14 @@ class Governor:
         """The record so far; after ``stop``, the whole record."""
         if self._report is not None:
             return self._report
-        found: list[RunReport] = []
         # Also of a governor whose loop has failed: what it knew until then.
-        self._driver.ask(lambda: found.append(self._recorded())).result(timeout=PATIENCE_S)
-        return found[0]
+        self._driver.ask(self._record.take).result(timeout=PATIENCE_S)
+        return self._record.read()
 
-    def _recorded(self) -> RunReport:
-        roster, end_ns = self._roster, round(self.elapsed_s * 1e9)
-        if roster.engine is None or roster.accounts is None:
-            nothing = Network(
-                streams=[], boxes=[], queries=[], classes=roster.book.declared.values()
-            )
-            state = JobState(nothing, self.workers)
-            return Monitor(nothing).report(state, end_ns, self.workers + 1, self._manifest())
-        return roster.accounts.monitor.report(
-            roster.engine.state, end_ns, self.workers + 1, self._manifest()
-        )
-
-    def _manifest(self) -> dict[str, object]:
-        return {
-            "daybreak": __version__,
-            "world": "governed",
-            "pipeline": self.name,
-            "started_s": round(self._roster.start_ns / 1e9, 3),
-            **self.policy.told(self._roster.start_ns),
-            "spark": self.spark_version,
-            "governed": len(self._roster.ever),
-            "free": self.free,
-            "free_seen": dict(self._driver.ever_free) or self.free,
-            "grants": self._driver.granting.grants.as_json(),
-            "changes": list(self.changes),
-            "failures": self.failures,
-        }
+    @property
+    def folder(self) -> Path | None:
+        """The run directory; None: there is none."""
+        return None if self._files is None else self._files.root
 
     # Its end
 
@@ -345,14 +313,21 @@ class Governor:
         """Opens all gates: queries run free again, and later ones are free. Idempotent."""
         if self._report is not None:
             return self._report
-        self._report = self.report()
+        try:
+            self._report = self.report()
+        finally:  # also where there is no room for a report
+            self._let_go()
+        return self._report
+
+    def _let_go(self) -> None:
         self._ended.set()
         with suppress(Py4JError, OSError):  # the JVM has ended before
             self._driver.stop()
             self._bridge.close()
         for thread in self._threads:
             thread.join(PATIENCE_S)
-        return self._report
+        if self._files is not None:
+            self._files.close()
 
     def __enter__(self) -> Self:
         return self
@@ -393,10 +368,6 @@ class Governor:
                 f"query {name!r}", f"is not governed ({self.free[name]})", "stop it in your program"
             )
         raise ConfigError(f"query {name!r}", "is not running", suggestion(name, known))
-
-    def _class(self, name: str) -> int:
-        assert self._roster.engine is not None
-        return self._roster.engine.state.network.class_index[name]
 
 
 def govern(

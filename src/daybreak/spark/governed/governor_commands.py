@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
-from daybreak.spark.governed.governor import Governor
 from daybreak.spark.governed.journal import acting
+
+if TYPE_CHECKING:
+    from daybreak.spark.governed.governor import Governor
 
 Values = Mapping[str, Any]
 AFTER = ("jobs_after", "points_after", "changes_after")

@@ -7,19 +7,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from daybreak.model.secrets import without_secrets
+from daybreak.runtime.eventlog import EventLog
 
 #: Who asks for a change.
 _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 
 
+class JournalEntry(NamedTuple):
+    """Something that was changed."""
+
+    what: str
+    subject: str
+    was: object
+    value: object
+
+
 class Journal:
     """Any thread may use it."""
 
-    def __init__(self, name: str, start_ns: int) -> None:
+    def __init__(self, name: str, start_ns: int, log: EventLog | None = None) -> None:
+        """``log``: writes events to the run directory, too."""
         self._name = name
         self._start_ns = start_ns
+        self._log = log
         #: Everything that was changed, in order.
         self.changes: list[dict[str, object]] = []
 
@@ -34,6 +47,9 @@ class Journal:
     ) -> None:
         """Tells Python's ``logging``, under ``daybreak.run``."""
         known = {"query": query, **fields}
+        if self._log is not None:
+            self._log.emit(event, message, level=level, fields=known)
+            return
         about = {key: value for key, value in known.items() if value is not None}
         extra = {"daybreak": {"run": self._name, "event": event, "fields": about}}
         logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
     AddQuery,
+    AssignClass,
     Drop,
     Event,
     Pause,
@@ -22,16 +23,17 @@ from daybreak.engine.inbox import Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.model.network import Box, Network, Query, Stream
-from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
+from daybreak.runtime.record import Recorder
 from daybreak.spark.gates.bridge import SourceRead, UnitGroup
-from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting
-from daybreak.spark.governed.class_book import ClassBook
+from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting, asked
+from daybreak.spark.governed.class_book import Assignment, ClassBook
 from daybreak.spark.governed.governed_queries import Governed
+from daybreak.spark.governed.journal import JournalEntry
 
 #: Where Spark has not said what a query reads.
 UNKNOWN = "unknown source"
@@ -57,7 +59,13 @@ class Roster:
         self.by_box: dict[int, Governed] = {}
         #: Names of all that were governed since the start.
         self.ever: set[str] = set()
-        self._rows = UnitRows()
+        self.unit_rows = UnitRows()
+        #: What a record holds beside the figures; None: there is no record.
+        self.recorder: Recorder | None = None
+        #: Names of queries with a source that no probe sees.
+        self.unseen: set[str] = set()
+        #: Names of queries whose trigger has an interval.
+        self.paced: set[str] = set()
         #: The engine's, with queries that it is about to hear of.
         self._network = Network(streams=[], boxes=[], queries=[])
 
@@ -93,7 +101,7 @@ class Roster:
         monitor, history = Monitor(self._network), History(state, self.start_ns)
         self.engine = Engine(state, [facts], [WholeBacklog()], self._policy, self._settings)
         self.accounts = Accounts(
-            state, self.engine.queries, monitor, history=history, start_ns=self.start_ns
+            state, self.engine.queries, monitor, self.recorder, history, self.start_ns
         )
         self.came += [Woke(time.monotonic_ns()), Started()]
 
@@ -120,15 +128,11 @@ class Roster:
             if state == "paused":
                 self.came.append(Pause(query.box))
 
-    def has_graph(self, query: Governed, qos: QoSGraph | None) -> bool:
-        """Whether the engine values the query's answers by this graph."""
-        return not query.renew and self._network.queries[query.box].qos == qos
-
     # What waits
 
     def learn(self, read: Iterable[SourceRead]) -> None:
         """A micro-batch has shown how many rows the units of its sources hold."""
-        self._rows.learn(read)
+        self.unit_rows.learn(read)
 
     def announce(self, query: Governed, groups: Iterable[UnitGroup]) -> None:
         """So much waits; the engine hears of what it does not know, which is the newest."""
@@ -142,7 +146,7 @@ class Roster:
                 self.came.append(RangeArrived((query.box,), item))
 
     def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
-        return as_waiting(group, query.sources, self._rows, query.since_ms)
+        return as_waiting(group, query.sources, self.unit_rows, query.since_ms)
 
     def allowed(self, query: Governed) -> int | None:
         """How many tuples the policy lets the query read in the turn it was just given."""
@@ -155,14 +159,26 @@ class Roster:
         if tuples is None or not query.sources:
             return ()
         each = tuples // len(query.sources)
-        return tuple(self._rows.units(source, each) for source in query.sources)
+        return tuple(self.unit_rows.units(source, each) for source in query.sources)
 
     def ask(self, query: Governed) -> None:
-        """Asks for a grant although nothing is known to wait: a tuple that may be none."""
+        """Asks for a grant although nothing is known to wait."""
         if not query.asked:
             query.asked = True
             source = query.sources[0] if query.sources else UNKNOWN
-            self.came.append(RangeArrived((query.box,), Waiting(time.time_ns(), source, 1, 0)))
+            self.came.append(RangeArrived((query.box,), asked(source, time.time_ns())))
+
+    def failures(self) -> dict[str, str]:
+        """Queries that failed and will not be started again by themselves, with why."""
+        found = {}
+        for name, query in list(self.queries.items()):
+            if query.failed is not None:
+                found[name] = query.failed
+            elif self.engine is not None and query.box >= 0:
+                status = self.engine.queries.status[query.box]
+                if status.state == "parked":
+                    found[name] = status.error or ""
+        return found
 
     # What operators change
 
@@ -182,6 +198,25 @@ class Roster:
             return None
         state = self.engine.state
         return state.network.classes[state.query_class[query.box]].name
+
+    def assign(self, given: Assignment) -> Iterator[JournalEntry]:
+        """Queries of this name belong to this class now; gives what changes for those that run."""
+        self.book.assign(given)
+        graph = given.qos or self.book.declared[given.cls].qos
+        for query in list(self.queries.values()):
+            if self.book.of(query.name) is not given or query.box < 0:
+                continue
+            yield JournalEntry("query-class", query.name, self.class_of(query), given.cls)
+            if query.renew or self._network.queries[query.box].qos != graph:
+                query.renew = True
+                yield JournalEntry("qos", query.name, None, None if graph is None else graph.points)
+            else:
+                self.came.append(AssignClass(query.box, self.class_index(given.cls)))
+
+    def class_index(self, cls: str) -> int:
+        """The index of a class in the engine."""
+        assert self.engine is not None
+        return self.engine.state.network.class_index[cls]
 
     def reclassify(self, cls: str, priority: float) -> None:
         """The declaration, for an engine that is made later."""

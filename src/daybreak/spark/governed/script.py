@@ -18,8 +18,11 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def governing(make: Callable[[Any], Governor]) -> Iterator[list[Governor]]:
-    """Sessions made inside by ``SparkSession.builder`` are governed until the end of the block."""
+def governing(make: Callable[[Any, Sequence[Governor]], Governor]) -> Iterator[list[Governor]]:
+    """Sessions made inside by ``SparkSession.builder`` are governed until the end of the block.
+
+    ``make`` is given a session, and the governors of others that still run.
+    """
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.Builder
@@ -32,7 +35,9 @@ def governing(make: Callable[[Any], Governor]) -> Iterator[list[Governor]]:
             log = logging.getLogger("daybreak.run")
             log.warning("a Spark Connect session cannot be governed: its queries run free")
         elif not any(g.spark is spark and not g.ended for g in governors):
-            governors.append(make(spark))
+            for ended in [g for g in governors if g.ended]:
+                ended.stop()  # the next one may take over its run directory
+            governors.append(make(spark, [g for g in governors if not g.ended]))
         return spark
 
     builder.getOrCreate = governed

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO
 
 from daybreak.model import ConfigError
 from daybreak.model.errors import NewerFormat
@@ -45,72 +45,26 @@ _UNBORN = frozenset({"lock", "daybreak.json.partial"})
 _POLL_S = 0.05
 
 
-class RunDirectory:
-    """An open run directory. No other process has it open until ``close`` or death."""
+class OwnedFolder:
+    """What every run directory has: its description, its lock and its record.
 
-    def __init__(
-        self,
-        root: Path,
-        pipeline: str,
-        created: str,
-        lock: TextIO,
-        folder: int,
-        store: Path | None = None,
-    ) -> None:
-        self.root = root
+    No other process has it open until ``close`` or death.
+    """
+
+    def __init__(self, locked: _Locked, pipeline: str) -> None:
+        self.root = locked.root
         self.pipeline = pipeline
-        self.created = created
-        self.state_db = root / "state.db"
-        self.store = DataStore(store or root, shared=store not in (None, root))
-        self.segments, self.staging = self.store.segments, self.store.staging
-        self.record = root / "record"
-        self.scratch = root / "scratch"
-        self._lock = lock
-        self._folder = folder
+        self.created: str = locked.described["created"]
+        self.record = self.root / "record"
+        self._lock = locked.lock
+        self._folder = locked.folder
         make_folder(self.record)
 
     @classmethod
-    def open(
-        cls,
-        root: Path,
-        pipeline: str,
-        timezone: str | None = None,
-        jvm_wait_s: float = 10.0,
-        store: Path | None = None,
-    ) -> Self:
-        """Creates or reopens it; ``ConfigError`` if it is in use, foreign or of another layout.
-
-        So it is if its rows were read in another ``timezone``: the same text would be another
-        instant from now on. One that was made before time zones were recorded adopts this one.
-
-        The JVM of a driver that was killed lives on for a moment and may still write: it is
-        waited for up to ``jvm_wait_s``. ``store``: where its data is; left out: here.
-        """
-        root = root.resolve()
-        _refuse_foreign(root)
-        try:
-            make_folder(root)
-        except OSError as error:
-            raise ConfigError(
-                str(root), f"cannot be made ({error.strerror})", "choose another run directory"
-            ) from error
-        lock, folder = _take_lock(root)
-        try:
-            _await_jvm(root, lock, jvm_wait_s)
-            described = _describe(root, pipeline, timezone)
-            _write_owner(lock, {"driver": os.getpid()})
-            return cls(root, pipeline, described["created"], lock, folder, store)
-        except BaseException:
-            lock.close()
-            os.close(folder)
-            raise
-
-    def name_jvm(self, pid: int) -> None:
-        """Records the JVM of this driver, which can outlive it."""
-        _write_owner(self._lock, {"driver": os.getpid(), "jvm": pid, "jvm_started": _started(pid)})
-
-    def checkpoint(self, stream: str) -> Path:
-        return self.store.checkpoints / file_name(stream)
+    def open_folder(cls, root: Path, pipeline: str) -> Self:
+        """Creates or reopens it; ``ConfigError`` as ``RunDirectory.open``."""
+        with _locked(root, pipeline) as locked:
+            return cls(locked, pipeline)
 
     def close(self) -> None:
         """Lets another process open it. Stop Spark first; closing twice is allowed."""
@@ -129,6 +83,79 @@ class RunDirectory:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class RunDirectory(OwnedFolder):
+    """An open run directory of an application, with a commit log and a store."""
+
+    def __init__(self, locked: _Locked, pipeline: str, store: Path | None = None) -> None:
+        super().__init__(locked, pipeline)
+        root = self.root
+        self.state_db = root / "state.db"
+        self.store = DataStore(store or root, shared=store not in (None, root))
+        self.segments, self.staging = self.store.segments, self.store.staging
+        self.scratch = root / "scratch"
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        pipeline: str,
+        timezone: str | None = None,
+        jvm_wait_s: float = 10.0,
+        store: Path | None = None,
+    ) -> Self:
+        """Creates or reopens it; ``ConfigError`` if it is in use, foreign or of another layout.
+
+        So it is if its rows were read in another ``timezone``: the same text would be another
+        instant from now on. One that was made before time zones were recorded adopts this one.
+
+        The JVM of a driver that was killed lives on for a moment and may still write: it is
+        waited for up to ``jvm_wait_s``. ``store``: where its data is; left out: here.
+        """
+        with _locked(root, pipeline, timezone, jvm_wait_s) as locked:
+            return cls(locked, pipeline, store)
+
+    def name_jvm(self, pid: int) -> None:
+        """Records the JVM of this driver, which can outlive it."""
+        _write_owner(self._lock, {"driver": os.getpid(), "jvm": pid, "jvm_started": _started(pid)})
+
+    def checkpoint(self, stream: str) -> Path:
+        return self.store.checkpoints / file_name(stream)
+
+
+class _Locked(NamedTuple):
+    """A folder that no other process has."""
+
+    root: Path
+    described: dict[str, Any]
+    lock: TextIO
+    folder: int
+
+
+@contextmanager
+def _locked(
+    root: Path, pipeline: str, timezone: str | None = None, jvm_wait_s: float = 10.0
+) -> Iterator[_Locked]:
+    """Let go again only where the block raises."""
+    root = root.resolve()
+    _refuse_foreign(root)
+    try:
+        make_folder(root)
+    except OSError as error:
+        raise ConfigError(
+            str(root), f"cannot be made ({error.strerror})", "choose another run directory"
+        ) from error
+    lock, folder = _take_lock(root)
+    try:
+        _await_jvm(root, lock, jvm_wait_s)
+        described = _describe(root, pipeline, timezone)
+        _write_owner(lock, {"driver": os.getpid()})
+        yield _Locked(root, described, lock, folder)
+    except BaseException:
+        lock.close()
+        os.close(folder)
+        raise
 
 
 def _refuse_foreign(root: Path) -> None:

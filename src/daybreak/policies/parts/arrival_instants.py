@@ -1,27 +1,37 @@
-"""When more is expected: the time between arrivals at each box, lately."""
+"""How tuples come, one by one or as files: the time between arrivals, and what one brings."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from statistics import median_low
 
 #: How much the last gap counts among earlier ones.
 _LATEST = 0.2
+#: So many arrivals show how many tuples come together; most of them, whatever the others bring.
+_KEPT = 9
 
 
-class ArrivalGaps:
-    """Tuples may come one by one, or as a file every few seconds; rates do not show which."""
+class ArrivalInstants:
+    """What arrives at a box at one instant is one arrival; rates do not show how many there are."""
 
     def __init__(self) -> None:
         self._last_ns: dict[int, int] = {}
         self._gap_ns: dict[int, float] = {}
+        self._sizes: dict[int, deque[int]] = {}
 
-    def arrived(self, box: int, now_ns: int) -> None:
-        """What arrives at one instant is one arrival."""
+    def arrived(self, box: int, count: int, now_ns: int) -> None:
         last_ns = self._last_ns.get(box)
-        if last_ns is not None and now_ns > last_ns:
+        if last_ns == now_ns:
+            self._sizes[box][-1] += count
+            return
+        if last_ns is None:
+            self._sizes[box] = deque(maxlen=_KEPT)
+        else:
             gap_ns = now_ns - last_ns
             before_ns = self._gap_ns.get(box, gap_ns)
             self._gap_ns[box] = before_ns + _LATEST * (gap_ns - before_ns)
+        self._sizes[box].append(count)
         self._last_ns[box] = now_ns
 
     def next_ns(self, boxes: Iterable[int], shortest_ns: float) -> int | None:
@@ -29,3 +39,7 @@ class ArrivalGaps:
         known = ((b, self._gap_ns[b]) for b in boxes if b in self._gap_ns)
         found = [self._last_ns[b] + round(gap_ns) for b, gap_ns in known if gap_ns >= shortest_ns]
         return min(found, default=None)
+
+    def together(self, box: int) -> int:
+        """How many tuples an arrival usually brings, lately."""
+        return max(median_low(self._sizes.get(box) or (1,)), 1)
