@@ -20,11 +20,20 @@ def test_nothing_is_expected_where_nothing_is_known_or_tuples_come_one_by_one() 
     assert instants.next_ns([7], 50) is None
 
 
+def test_a_pause_does_not_count_as_a_gap() -> None:
+    instants = ArrivalInstants()
+    for at_ns in (0, 100, 200, 300, 1_000_300):
+        instants.arrived(7, 1, at_ns)
+    assert instants.gap_ns([7]) < 150
+
+
 def test_of_several_boxes_the_first_arrival_counts() -> None:
     instants = ArrivalInstants()
     for box, at_ns in ((1, 0), (2, 0), (1, 100), (2, 300)):
         instants.arrived(box, 1, at_ns)
     assert instants.next_ns([1, 2], 10) == 200
+    assert instants.gap_ns([1, 2]) == 100
+    assert instants.gap_ns([3]) == 0
 
 
 def test_what_comes_at_one_instant_is_one_arrival_and_a_backlog_is_an_exception() -> None:

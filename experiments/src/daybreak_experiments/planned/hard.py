@@ -1,4 +1,4 @@
-"""Cases made to break ``planned``: bursts, wrong costs, cliffs, one class, one worker, drift."""
+"""Cases made to break ``planned``: bursts, wrong costs, cliffs, one class, one worker, drift, files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.report.text import duration
 from daybreak_experiments.core import Claim, Context, Experiment, Line, Note, Outcome
 from daybreak_experiments.planned.machine import Case, run
-from daybreak_experiments.planned.workloads import Declared, Workload, mixed
+from daybreak_experiments.planned.workloads import FILE_ROWS, Declared, Workload, files, mixed
 from daybreak_experiments.rules import at_least
 
 #: Those that came closest in ``planned/loads``, and what people know.
@@ -96,7 +96,14 @@ def cases() -> dict[str, Case]:
         "one worker": Case(whole, 1.0, workers=1),
         "one worker, load 2": Case(whole, 2.0, workers=1),
         "four workers": Case(whole, 1.0, workers=4),
+        **{work.name: _of_files(work) for work in (files(2.0), files(1.1))},
     }
+
+
+def _of_files(workload: Workload) -> Case:
+    """Jobs are few, so it takes a minute to learn what they cost."""
+    load = FILE_ROWS / workload.grain_s / workload.rate_per_s(1.0, 2)
+    return Case(workload, load, noise=0.25, warm_s=60.0, after_s=120.0)
 
 
 class One(NamedTuple):
@@ -152,6 +159,11 @@ NOTES = (
         "). Each cell: utility of all that "
         "arrived / p95 of the most important class / share answered. The bound is for constant "
         "rates, so that bursts and drift have none."
+    ),
+    (
+        "The last two are other workloads: 50 stateful queries of Spark, governed, over files of "
+        "1 000 rows, at what they take in `benchmarks/governed.py`. A file every 1.1 s is more "
+        "than two workers can answer in time."
     ),
     (
         "It loses most against the bound in a burst: what arrives within five seconds would take "

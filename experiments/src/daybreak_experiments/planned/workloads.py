@@ -209,3 +209,28 @@ def wildfire() -> Workload:
 
 def _slower(one: JobCost, more_ms: float) -> JobCost:
     return one._replace(fixed_ns=one.fixed_ns + more_ms * 1e6)
+
+
+#: Rows of a file, and what stateful queries of Spark take to start and per row, as measured by
+#: ``benchmarks/governed.py``: duplicates removed, running counts, joins of a stream with itself.
+FILE_ROWS = 1000
+DISTINCT, COUNTS, SELF_JOIN = cost(140.0, 15.0), cost(190.0, 15.0), cost(370.0, 45.0)
+
+
+def files(every_s: float) -> Workload:
+    """50 queries that run alone, over files that come so far apart: governed queries."""
+    graphs = {"critical": (60, 1.0, 5.0), "normal": (30, 5.0, 20.0), "archive": (10, 30.0, 120.0)}
+    named = ["critical"] * 10 + ["normal"] * 20 + ["archive"] * 20
+    takes = [SELF_JOIN if i % 5 == 4 else COUNTS if i % 2 else DISTINCT for i in range(50)]
+    return Workload(
+        f"a file every {every_s:g} s",
+        tuple(
+            QueryClass(name=name, priority=priority, qos=QoSGraph.deadline(until_s, end_s))
+            for name, (priority, until_s, end_s) in graphs.items()
+        ),
+        tuple(
+            Declared(f"{cls}-{i:02d}", cls, one, kind="job")
+            for i, (cls, one) in enumerate(zip(named, takes, strict=True))
+        ),
+        grain_s=every_s,
+    )

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from statistics import median_low
 
-#: How much the last gap counts among earlier ones.
-_LATEST = 0.2
+#: How much the last gap counts among earlier ones. One that is so many times longer is a pause.
+_LATEST, _PAUSE = 0.2, 3.0
 #: So many arrivals show how many tuples come together; most of them, whatever the others bring.
 _KEPT = 9
 
@@ -30,7 +30,7 @@ class ArrivalInstants:
         else:
             gap_ns = now_ns - last_ns
             before_ns = self._gap_ns.get(box, gap_ns)
-            self._gap_ns[box] = before_ns + _LATEST * (gap_ns - before_ns)
+            self._gap_ns[box] = before_ns + _LATEST * (min(gap_ns, _PAUSE * before_ns) - before_ns)
         self._sizes[box].append(count)
         self._last_ns[box] = now_ns
 
@@ -39,6 +39,10 @@ class ArrivalInstants:
         known = ((b, self._gap_ns[b]) for b in boxes if b in self._gap_ns)
         found = [self._last_ns[b] + round(gap_ns) for b, gap_ns in known if gap_ns >= shortest_ns]
         return min(found, default=None)
+
+    def gap_ns(self, boxes: Iterable[int]) -> float:
+        """How far apart arrivals are at the box of these that has the most; 0 if not known."""
+        return min((self._gap_ns[b] for b in boxes if b in self._gap_ns), default=0.0)
 
     def together(self, box: int) -> int:
         """How many tuples an arrival usually brings, lately."""

@@ -248,7 +248,7 @@ class CellPlanner:
         for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
             if not cell.slide_ns:
                 planned += flow.work
-                now += flow.per_tuple_s * self._counted(cell, max(SHORT_S, SEVERAL * flow.gap_s))
+                now += flow.per_tuple_s * self._counted(cell, SHORT_S)
         return abs(now - planned) > DRIFT * max(planned, 0.01)
 
     def started(self, cell: int, age_s: float, now_ns: int) -> bool:
@@ -341,23 +341,23 @@ class CellPlanner:
 
     def _rate(self, cell: Cell, important: bool) -> float:
         """Tuples per second, of all its inputs together."""
-        long_s = max(LONG_S, SEVERAL * cell.slide_ns / NS_PER_S)
-        usual = self._counted(cell, long_s)
-        if not important or cell.slide_ns:
-            return usual
-        gap_s = self._together(cell) / max(usual, 1 / RAREST_S)
-        return max(usual, self._counted(cell, max(SHORT_S, SEVERAL * gap_s)))
+        spans = [LONG_S, SHORT_S] if important and not cell.slide_ns else [LONG_S]
+        return max(self._counted(cell, span) for span in spans)
+
+    def _counted(self, cell: Cell, least_s: float) -> float:
+        return sum(self._counts(cell, least_s))
+
+    def _counts(self, cell: Cell, least_s: float) -> list[float]:
+        """By input, over so long or several arrivals; queries that run together read the same."""
+        boxes = self.inputs(cell.queries[0])
+        apart_s = max(cell.slide_ns, self.instants.gap_ns(boxes)) / NS_PER_S
+        return [self._rates.per_s(b, max(least_s, SEVERAL * apart_s)) for b in boxes]
 
     def _together(self, cell: Cell) -> float:
         """How many tuples an arrival brings, over all its inputs."""
-        boxes = self.inputs(cell.queries[0])
-        rates = [self._rates.per_s(b, LONG_S) for b in boxes]
+        rates, boxes = self._counts(cell, LONG_S), self.inputs(cell.queries[0])
         arrivals = sum(r / self.instants.together(b) for r, b in zip(rates, boxes, strict=True))
         return max(sum(rates) / arrivals, 1.0) if arrivals else 1.0
-
-    def _counted(self, cell: Cell, over_s: float) -> float:
-        """Queries that run together read the same streams."""
-        return sum(self._rates.per_s(b, over_s) for b in self.inputs(cell.queries[0]))
 
     def inputs(self, query: int) -> list[int]:
         """The boxes of a query that streams feed."""
