@@ -144,8 +144,8 @@ class SnapshotSink(Staging):
 
         A driver may be suspended anywhere here, and another one take over: when it continues, it
         must not put its older result back. So the file that is to become ``CURRENT`` is written
-        before the last look at what is there, and whoever has replaced ``CURRENT`` removes such
-        files of others. Either that look finds the newer result, or there is nothing to rename.
+        before the last look at what is there, and a driver that has replaced ``CURRENT`` removes
+        such files of others. Either that look finds the newer result, or the file is gone.
         """
         mine = self.path / f"{_NEXT}{uuid4().hex}"
         text = json.dumps(pointer, indent=1, sort_keys=True) + "\n"
