@@ -60,6 +60,19 @@ def test_a_policy_decides_how_much_a_micro_batch_reads() -> None:
     assert bench.driver.roster.engine.state.tuples_in[0] == 300
 
 
+def test_a_source_that_gives_nothing_of_what_waits_holds_no_worker() -> None:
+    """As one with Kafka's minOffsetsPerTrigger does."""
+    bench = Bench()
+    bench.running("fire", "alarm")
+    bench.running("log", "archive")
+    assert bench.hear(bench.pending("fire", 3)) == ["fire"]
+    assert bench.hear(bench.pending("log", 3)) == []
+    left = bench.pending("fire", 3).groups
+    assert bench.hear(bench.ready("fire", left=left)) == ["log"]
+    assert bench.hear(bench.ready("log", 30, 3)) == []
+    assert bench.hear(bench.pending("fire", 3)) == ["fire"], "when a probe has reported it again"
+
+
 def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
     bench = Bench()
     bench.running("q")

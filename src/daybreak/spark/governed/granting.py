@@ -10,6 +10,7 @@ from daybreak.engine.events import Done, Failure, JobBegan, JobEnded
 from daybreak.engine.instructions import StartJob
 from daybreak.spark.failures import one_line
 from daybreak.spark.gates.bridge import Bridge, UnitGroup
+from daybreak.spark.governed.backlog import is_asked
 from daybreak.spark.governed.governed_queries import NOTHING, Governed, GrantOrder, Grants, Job
 from daybreak.spark.governed.roster import Roster
 
@@ -70,6 +71,10 @@ class Granting:
         """A query has used its grant, and so much is left."""
         if job.ran:
             self.grants.add(since(job.began_ns), job.cost_ns)
+        elif not all(map(is_asked, job.taken)):
+            # Its source gives nothing of what waits yet, such as one with minOffsetsPerTrigger.
+            # Granted again at once, it would hold a worker; the next probe reports it again.
+            groups = ()
         left = tuple(self._roster.waiting(query, group) for group in sorted(groups))
         query.left(groups)
         self._next(query, job.done(query.box, left, time.time_ns()), job.cost_ns)
