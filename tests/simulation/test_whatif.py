@@ -48,6 +48,30 @@ def test_a_record_replayed_under_its_own_policy_is_the_same_run(
     assert result.calibration.staleness == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "round-robin", "fixed-priority", "planned"])
+def test_a_governed_record_replayed_under_its_own_policy_is_the_same_run(
+    tmp_path: Path, policy: str
+) -> None:
+    """What queries had to read is known by their answers alone, and no two share a job."""
+    made = model(span_s=0.5)
+    many = len(made.network.queries)
+    alone = replace(
+        made,
+        recorded=replace(
+            made.recorded, manifest={**made.recorded.manifest, "kin": {}, "unit_rows": {}}
+        ),
+        queries=replace(made.queries, share_keys=[None] * many, unit_tuples=[1.0] * many),
+    )
+    first = record(alone, make_policy_with(policy), tmp_path / "1")
+    nothing = pa.table({"stream": pa.array([], pa.string()), "at_ns": [], "tuples": []})
+    pq.write_table(nothing, tmp_path / "1/arrivals.parquet")
+    second = record(Replay.load(tmp_path / "1"), make_policy_with(policy), tmp_path / "2")
+    assert jobs(tmp_path / "2") == jobs(tmp_path / "1")
+    for series in ("query", "arrival_ns", "departure_ns", "tuples"):
+        assert np.array_equal(getattr(first.outputs, series), getattr(second.outputs, series))
+    assert what_if(tmp_path / "1", []).calibration.worst == 1.0
+
+
 @pytest.mark.parametrize("policy", ["stride", "lottery", "fas-mcq", "mbd"])
 def test_what_an_operator_changed_is_changed_again(tmp_path: Path, policy: str) -> None:
     """At its instant, from the value it had: also where the record tells of the end only."""

@@ -74,6 +74,7 @@ def governed_caveats(record: RecordedRun) -> Iterator[str]:
     if waiting:
         yield f"what waited at the end, about {waiting} tuples, is estimated from files and offsets"
     for key, what in (
+        ("failed_batches", "micro-batches that failed cost nothing in replays"),
         ("unseen", "no probe sees the sources of these queries: rows arrive when they were found"),
         ("paced", "these queries do not wait for the intervals of their triggers in replays"),
         ("free_seen", "queries that ran free are not in the model, nor is what they cost others"),

@@ -118,11 +118,15 @@ def test_what_a_replay_cannot_model_is_stated(tmp_path: Path) -> None:
     reads(bench, "windows", 1, 10)
     bench.hear(bench.pending("windows", 0, awaited=True))
     bench.hear(bench.ready("windows", ran=True))  # emits what a watermark closed
+    bench.driver.restarts["token"] = lambda: None
+    bench.start("flaky", restart="token")
+    bench.hear(bench.gone("flaky", "once"))
     bench.start("socket")
     bench.hear(bench.ready("socket", 5, probed=False)._replace(due_ms=now_ms() + 60_000))
     taken(bench)
     notes = " | ".join(replayed(tmp_path).caveats)
     assert "micro-batches without data are not replayed: 1 of them took 0.1 s" in notes
+    assert "micro-batches that failed cost nothing in replays: flaky" in notes
     assert "rows arrive when they were found: socket" in notes
     assert "do not wait for the intervals of their triggers in replays: socket" in notes
 

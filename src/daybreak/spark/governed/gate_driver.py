@@ -338,8 +338,10 @@ class GovernedDriver:
                 if (query := self.roster.by_box.get(boxes[0])) is not None:
                     for item in self._arrivals.new_in(query, read):
                         accounts.arrived(item.stream, item.arrival_ns, item.tuples)
-            case AccountFailure():
+            case AccountFailure(boxes=boxes):
                 accounts.failed(instruction, time.time_ns())
+                if (query := self.roster.by_box.get(boxes[0])) is not None:
+                    self.roster.failed[query.name] += 1
             case WakeAt(at_ns):
                 self._wake_ns = min(self._wake_ns or at_ns, at_ns)
             case CancelJob(order=number):

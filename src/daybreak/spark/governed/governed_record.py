@@ -147,6 +147,7 @@ def what_replays_need(roster: Roster) -> dict[str, object]:
         "rider_bound_s": 0.0,
         "unit_rows": roster.unit_rows.as_json(),
         "waiting": what_waits(roster),
+        "failed_batches": dict(roster.failed),
         "unseen": sorted(roster.unseen),
         "paced": sorted(roster.paced),
     }

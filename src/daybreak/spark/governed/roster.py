@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -62,6 +63,8 @@ class Roster:
         self.unit_rows = UnitRows()
         #: What a record holds beside the figures; None: there is no record.
         self.recorder: Recorder | None = None
+        #: Micro-batches that failed, by query.
+        self.failed: Counter[str] = Counter()
         #: Names of queries with a source that no probe sees.
         self.unseen: set[str] = set()
         #: Names of queries whose trigger has an interval.
