@@ -90,18 +90,18 @@ class Governor:
         refuse_options(spark, workers, probe_s, idle_grant_s)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
-        self._files = None if run_dir is None else GovernorFiles(Path(run_dir), name)
         self.spark = spark
         self.spark_version = spark.version
         self.name = name
         self.workers = workers or max(1, min(2, os.cpu_count() or 1))
+        before = list(spark.streams.active)
+        self._files = None if run_dir is None else GovernorFiles(Path(run_dir), name)
         events = None if self._files is None else self._files.events
         self._journal = Journal(name, time.time_ns(), events)
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
         self._probe_s = probe_s
-        before = list(spark.streams.active)
         self._bridge = self._open()
         self._driver = GovernedDriver(
             self._bridge, chosen, book, self._journal.emit,
@@ -171,10 +171,10 @@ class Governor:
         roster.book.known(cls)
         moved: list[JournalEntry] = []
         self._do(lambda: moved.extend(roster.assign(given)))
-        for change in moved or [
-            JournalEntry("query-class", query, None, cls)
-        ]:  # for those that come
-            self._journal.changed(*change)
+        if not moved:  # it is for queries that come
+            moved.append(JournalEntry("query-class", query, None, cls))
+        for entry in moved:
+            self._journal.changed(*entry)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Gives a class another priority, above 0; takes effect at the next decision."""
@@ -280,7 +280,9 @@ class Governor:
     @property
     def ended(self) -> bool:
         """Whether it was stopped, or its Spark application has ended."""
-        return self._driver.stopped
+        # PySpark knows of the end before the gates report it.
+        context = getattr(self.spark.sparkContext, "_jsc", None)
+        return self._driver.stopped or context is None
 
     @property
     def elapsed_s(self) -> float:
