@@ -1,4 +1,4 @@
-"""Cases made to break ``planned``: bursts, wrong costs, cliffs, one class, one worker, drift, files."""
+"""Cases made to break ``planned``: bursts, wrong costs, cliffs, one class, one worker, files."""
 
 from __future__ import annotations
 
