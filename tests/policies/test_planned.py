@@ -89,7 +89,7 @@ def test_the_plan_keeps_its_promise_where_tuples_come_as_files() -> None:
     found = run(Case(files, load, shown=exact, noise=0.0, **SHORT), Planned())
     plan = found.report.manifest["plan"]
     assert found.utility == pytest.approx(plan["utility"], abs=0.02)
-    assert plan["utility"] <= plan["bound"] <= 1.0
+    assert plan["utility"] <= plan["bound"] + 1e-9 <= 1.0 + 1e-9
     assert cells(found)["q0"]["period_s"] < 1.0
 
 
