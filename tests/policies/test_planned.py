@@ -266,6 +266,19 @@ def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
     assert planner.correction(learned) == 1.0, "not twice"
 
 
+def test_a_window_without_a_row_does_not_correct_costs() -> None:
+    """It costs nothing, and the next one may take seconds."""
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(3e6, 2.6e3))
+    planner.took(cell, 56_000, 0, 0.5e6)
+    assert planner.correction(cell) == 1.0
+    planner.took(cell, 1_000_000, 0, 3_000e6)
+    assert planner.correction(cell) == 1.0, "compiled, perhaps"
+    for _ in range(WARM_JOBS):
+        planner.took(cell, 1_000_000, 0, 5_206e6)
+    assert planner.correction(cell) == pytest.approx(2.0)
+
+
 def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
     """Its first jobs do not correct costs; a train of seconds must not be how they are found."""
     planner = CellPlanner(JobState(mixed().network), 0.93)

@@ -44,6 +44,8 @@ FIRST, GROWTH = 5_000, 4
 FORGET, REMEMBERED = 0.2, 16
 #: That so many jobs of a cell take longer says nothing: Spark compiles them, once for each worker.
 WARM_JOBS = 5
+#: What is so many times faster than expected had nothing to do: a window without a row.
+NO_WORK = 10.0
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
 UNSURE = 0.5
 #: Costs within this of what is expected are as expected; no cost is corrected by more than ...
@@ -133,7 +135,8 @@ class CellPlanner:
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._longest[key] = max(self._longest.get(key, 0), tuples)
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
-        if self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns:
+        cold = self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns
+        if cold or actual_ns * NO_WORK < expected_ns:
             return
         self._took.setdefault(key, deque(maxlen=REMEMBERED)).append((tuples, riders, actual_ns))
 
