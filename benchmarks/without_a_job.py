@@ -73,7 +73,7 @@ CLAIMED = ("window aggregate", "static join", "window join", "pane merge")
 LEAST_RATIO, AT_ROWS = 8.0, 2000
 WARM, TIMES = 5, 11
 ROWS = "200,2000,20000"
-CROSSOVER = "20000,100000,200000,400000,800000"
+CROSSOVER = "20000,100000,400000,800000,1600000"
 Compute = Callable[[JobRunner], list[pa.Table]]
 
 
@@ -155,7 +155,8 @@ class Ways:
         merged = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
         return lambda runner: runner.windows.merge([query], [merged])
 
-    def measure(self, kind: str, rows: int, times: int, workers: int = 1) -> dict[str, Any]:
+    def measure(self, kind: str, rows: int, times: int, workers: int = 1) -> dict[str, Any] | None:
+        """None if trains of this length do not run with prepared plans (``plans.reasons``)."""
         compute = self.compute(kind, rows)
         began = time.perf_counter()
         first = compute(self.prepared)
@@ -168,7 +169,8 @@ class Ways:
                 took = at_once(compute, runners[:workers])
                 if i >= WARM:
                     spent[way].append(took)
-        assert self.plans.reasons.total() == before, self.plans.reasons
+        if self.plans.reasons.total() > before:
+            return None
         ms = {way: round(float(np.median(took)) * 1e3, 2) for way, took in spent.items()}
         ratio = round(ms["ordinary"] / ms["prepared"], 1)
         return {
@@ -203,12 +205,16 @@ def measured(
     for kind in kinds:
         for rows in sizes:
             one = ways.measure(kind, rows, times, workers)
+            if one is None:
+                show(f"{kind}, {rows} rows: not with a prepared plan: {[*ways.plans.reasons]}")
+                break
             found.append(one)
             show(f"{kind}, {rows} rows: {one['ms']} ms, {one['ratio']}x")
             if one["ratio"] < 1:
                 break
-    claims = [f for f in found if f["kind"] in CLAIMED and f["rows"] == AT_ROWS]
-    missed = [f["kind"] for f in claims if f["ratio"] < LEAST_RATIO]
+    fast = {f["kind"] for f in found if f["rows"] == AT_ROWS and f["ratio"] >= LEAST_RATIO}
+    claimed = [kind for kind in kinds if kind in CLAIMED and AT_ROWS in sizes]
+    missed = [kind for kind in claimed if kind not in fast]
     return {"measured": found, "least_ratio": LEAST_RATIO, "missed": missed}
 
 

@@ -226,11 +226,15 @@ def test_memory_that_is_full_is_left_to_the_ordinary_job(
     assert runner.run(wanted, TRAINS[0]) is not None
     (folder,) = tmp_path.glob("daybreak-*")
     assert [file.name for file in folder.iterdir()] == ["lock"], "rows do not stay in memory"
-    for name in ("in0", "out"):
+    shorter = {name: table.slice(0, table.num_rows // 4) for name, table in TRAINS[0].items()}
+    for name in ("in0", "out", "in0", "out"):  # a plan that fails otherwise is given up after three
         (folder / name).symlink_to("/dev/full")
         assert runner.run(wanted, TRAINS[0]) is None
-        assert runner.run(wanted, TRAINS[0]) is not None
-    assert plans.reasons.total() == 2
+        assert runner.run(wanted, TRAINS[0]) is None, "as large again"
+        assert runner.run(wanted, shorter) is not None
+        while runner.run(wanted, TRAINS[0]) is None:  # in time it is tried: others held the memory
+            assert runner.run(wanted, shorter) is not None
+    assert "failed several times" not in plans.reasons
 
 
 def test_an_interrupted_plan_ends(plans: Plans, runner: PlanRunner) -> None:

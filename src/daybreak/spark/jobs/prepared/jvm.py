@@ -46,6 +46,10 @@ class Java:
         """What runs plans; it belongs to the present Spark context."""
         return self._new("Runs")
 
+    def heap_bytes(self) -> int:
+        """As large as the driver's heap may become."""
+        return int(self._jvm.java.lang.Runtime.getRuntime().maxMemory())
+
     def train(self, number: int, columns: Any) -> Rdd:
         """A leaf: the rows of the file with this number."""
         return self._new("Train", self._context._jsc.sc(), number, columns)

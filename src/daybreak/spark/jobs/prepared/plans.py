@@ -6,6 +6,7 @@ runs an ordinary job, which is authoritative, and the reason is counted.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -26,9 +27,11 @@ from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersi
 
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
-#: Up to so many rows of all streams one thread is faster than an ordinary job on two cores: at
-#: 400 000 of each, the most that were measured (benchmarks/without_a_job.py --crossover), by far.
-MOST_ROWS: Mapping[Shape, int] = {"rows": 500_000, "aggregate": 400_000, "join": 800_000}
+#: Up to so many rows of all streams one thread is at least twice as fast as an ordinary job on two
+#: cores (benchmarks/without_a_job.py --crossover). Aggregates and joins build tables in the JVM: it
+#: is so many for each GB of the driver's heap, up to two.
+MOST_ROWS: Mapping[Shape, int] = {"rows": 3_200_000, "aggregate": 1_600_000, "join": 1_600_000}
+MOST_GB = 2.0
 #: What a train and its result may take, in memory that Python and the JVM share.
 MOST_BYTES = 256 << 20
 #: Plans that are kept, those used last; and what they may take, with static tables.
@@ -38,6 +41,9 @@ MOST_KEPT_BYTES = 512 << 20
 MOST_PLAN_BYTES = MOST_KEPT_BYTES // 4
 #: A plan that has failed so often in a row is given up.
 MOST_FAILURES = 3
+#: Where a train was too large for the memory there was, so much smaller ones are tried next; and so
+#: much larger ones after each that ran, since others may have held the memory.
+SMALLER, LARGER = 0.5, 1.02
 _ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
 
 
@@ -60,6 +66,17 @@ def _class_of(error: Exception) -> str:
     return marked[0] if marked else line.split(":")[0]
 
 
+def _rows(tables: Mapping[str, pa.Table]) -> int:
+    return sum(table.num_rows for table in tables.values())
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Of the JVM, or of the file system in memory through which rows pass."""
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    line = one_line(error)
+    return full or "OutOfMemory" in line or "No space left" in line
+
+
 class Plans:
     """The plans of a run, shared by its workers."""
 
@@ -70,16 +87,22 @@ class Plans:
         self._entries: OrderedDict[Hashable, Future[Planned]] = OrderedDict()
         #: Of plans that could not be made, or run, how often in a row.
         self._failures: Counter[Hashable] = Counter()
+        #: Rows of a train at most, of plans for which others were too large.
+        self._most_rows: dict[Hashable, float] = {}
         #: Why trains took an ordinary job, and how often.
         self.reasons: Counter[str] = Counter()
         #: None where this Spark lacks something, or it is switched off; then ``missing`` says why.
         self.runs: Runs | None = None
         self.missing = ""
+        #: Of the heap, as far as it counts.
+        self._gb = 0.0
         if os.environ.get(SWITCH, "0") not in ("", "0"):
             self.missing = f"{SWITCH} is set"
             return
         try:
-            self.runs = Java(spark).runs()
+            java = Java(spark)
+            self.runs = java.runs()
+            self._gb = min(java.heap_bytes() / 2**30, MOST_GB)
         except Exception as error:
             self.missing = one_line(error)
 
@@ -168,10 +191,23 @@ class Plans:
             given_up.set_exception(Unfit("failed several times"))
             self._entries[key] = given_up
 
+    def too_large(self, key: Hashable, rows: int) -> None:
+        """There was no memory for so many rows: a new plan is made for shorter trains."""
+        with self._guard:
+            self._most_rows[key] = SMALLER * rows
+            self._entries.pop(key, None)
+
+    def most_rows(self, key: Hashable, shape: Shape) -> float:
+        """Of a train, over all streams."""
+        most = MOST_ROWS[shape] * (1.0 if shape == "rows" else self._gb)
+        return min(most, self._most_rows.get(key, most))
+
     def succeeded(self, key: Hashable) -> None:
-        if key in self._failures:
+        if key in self._failures or key in self._most_rows:
             with self._guard:
                 self._failures.pop(key, None)
+                if key in self._most_rows:
+                    self._most_rows[key] *= LARGER
 
     def drop(self, key: Hashable) -> None:
         """A static table has changed: the next who asks plans it again."""
@@ -230,7 +266,10 @@ class PlanRunner:
         except Cancelled:
             raise
         except Exception as error:  # whatever it is: the ordinary job is authoritative
-            self._plans.failed(recipe.key)
+            if _lacks_memory(error):
+                self._plans.too_large(recipe.key, _rows(tables))
+            else:
+                self._plans.failed(recipe.key)
             self._plans.count(f"failed: {_class_of(error)}")
         return None
 
@@ -247,7 +286,7 @@ class PlanRunner:
         static: TableVersions | None = None,
     ) -> Computed:
         """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
-        rows = sum(table.num_rows for table in tables.values())
+        rows = _rows(tables)
         if sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
         versions = self._plans.tables() if static is None else static
@@ -258,7 +297,7 @@ class PlanRunner:
             if any(number < versions.number(name) for name, number in planned.tables.items()):
                 self._plans.drop(recipe.key)
                 continue
-            if rows > MOST_ROWS[planned.shape]:
+            if rows > self._plans.most_rows(recipe.key, planned.shape):
                 raise Unfit("too many rows")
             result = self._run_once(planned, tables)
             if result is not None:
