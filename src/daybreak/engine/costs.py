@@ -158,7 +158,8 @@ class CostModel:
         seen, cost = self._seen, self._cost
         expected = seen @ self._figures
         ratio = cost / expected
-        likely = np.minimum(np.maximum(ratio, 1 / LIKELY), LIKELY) / ratio
+        usual = ratio / self._usual(ratio) if self.jobs <= YOUNG_JOBS else ratio
+        likely = np.minimum(np.maximum(usual, 1 / LIKELY), LIKELY) / usual
         weight = self._age * np.minimum(likely * likely, MOST_WEIGHT)
         miss = ratio - 1.0
         missed = float(weight @ (miss * miss))
@@ -177,6 +178,18 @@ class CostModel:
         if self.jobs <= YOUNG_JOBS:
             self._figures = np.minimum(self._figures, np.maximum(self._most(), self._least))
         self._covariance = inverse * (noise2 * widths[:, None] * widths)
+
+    def _usual(self, ratio: Floats) -> Floats:
+        """By job: how many times longer than expected jobs as long usually take, 1 at least.
+
+        Where all long ones take longer, that is what they cost, and none is an exception: what
+        rows of a join cost depends on how many there are, and was foreseen from shorter jobs.
+        """
+        known = self._age > 0
+        tuples = self._seen[:, 1]
+        long = known & (tuples >= tuples[known].max(initial=0.0) / 2)
+        times = median_low(ratio[long].tolist()) if long.any() else 1.0
+        return np.where(long, max(times, 1.0), 1.0)
 
     def _most(self) -> Floats:
         """No job takes longer to start than the shortest took in all, nor a tuple of a long one.

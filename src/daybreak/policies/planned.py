@@ -41,6 +41,8 @@ UNSURE = 0.2
 VARIED = 40
 #: Jobs that take so much of the longest that is planned show how far long ones overrun.
 LONG = 0.25
+#: Nobody knows how long a window takes that holds so many times the tuples of any job before.
+UNFORESEEN = 2.0
 #: A job should end within this share of the deadline.
 SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
@@ -49,6 +51,8 @@ LONGER = 1.3
 FAR_OFF = 2.0
 #: Share of the workers' time in which cells that are not served are tried at full length.
 TRIALS = 0.02
+#: The room of a job that blocks nobody.
+ANY_LENGTH = 2**62
 #: How often the bound is computed, for those who watch.
 BOUND_NS = 5_000_000_000
 
@@ -155,7 +159,7 @@ class Planned(BasePolicy):
             return None
         self.work.invocations += 1
         self.work.scanned += len(self.units.ready)
-        served, others = self._candidates(now_ns)
+        served, others = map(self._foreseen, self._candidates(now_ns))
         self.work.compared += len(served) + len(others)
         plan = self._due(served, now_ns, worker)
         back = [c for c in others if c.cell in self._plan.returning]
@@ -191,8 +195,12 @@ class Planned(BasePolicy):
             return False
         density = self._plan.density
         late = any(o.latest_ns < now_ns and density[o.cell] > density[c.cell] for o in guarded)
-        forced = sum(out.forced for out in self._out.values())
-        return not late and forced < max(1, self.view.workers - 1)
+        out, overrun = self._out.values(), self._overrun.factor
+        if late or any(o.unforeseen or o.overdue(now_ns, overrun) for o in out):
+            return False
+        if self.view.workers > 2 and all(o.long for o in out):
+            return False
+        return sum(o.forced for o in out) < max(1, self.view.workers - 1)
 
     def _early(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
         """A cell that has gathered for some of its period, if a worker has nothing else to do."""
@@ -209,7 +217,8 @@ class Planned(BasePolicy):
     def _room_ns(self, c: _Candidate, served: list[_Candidate], now_ns: int, worker: int) -> int:
         """How long a job of this cell may be expected to take, before a worthier one must begin.
 
-        As long as it likes, if another worker is free by then.
+        As long as it likes, if another worker is free by then. Where there are more than two, when
+        a long job ends is not relied on: one worker has none.
         """
         density = self._plan.density
         # Who is not served by plan makes way for all who are.
@@ -218,10 +227,11 @@ class Planned(BasePolicy):
         worthier = [o.latest_ns for o in served if density[o.cell] > mine]
         latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
         overrun = self._overrun.factor
-        others = [o.end_ns(now_ns, overrun) for w, o in self._out.items() if w != worker]
-        idle = self.view.workers - 1 - len(others)
-        if idle > 0 or any(end_ns <= latest_ns for end_ns in others):
-            return 2**62
+        workers = self.view.workers
+        others = [o for w, o in self._out.items() if w != worker]
+        ends = [o.end_ns(now_ns, overrun) for o in others if workers < 3 or not o.long]
+        if len(others) < workers - 1 or any(end_ns <= latest_ns for end_ns in ends):
+            return ANY_LENGTH
         return round(max(latest_ns - now_ns, 0) / overrun)
 
     def _least_job_ns(self, cell: int) -> int:
@@ -309,6 +319,19 @@ class Planned(BasePolicy):
                 served.append(_Candidate(latest_ns, due_ns, cell, q, head_ns))
         return served, others
 
+    def _foreseen(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """All but long jobs of unknown length, if there are as many under way as may be."""
+        unforeseen = sum(out.unforeseen for out in self._out.values())
+        if unforeseen < max(1, self.view.workers - 2):
+            return candidates
+        return [c for c in candidates if not self._is_unforeseen(c.cell)]
+
+    def _is_unforeseen(self, cell: int) -> bool:
+        flow, long_ns = self._plan.flows[cell], LONG * self._longest_s * NS_PER_S
+        window = flow.rate_per_s * flow.slide_s
+        new = self.planner.growth(self._plan.cells[cell], window) > UNFORESEEN
+        return new and self._least_job_ns(cell) > long_ns
+
     def _early_ns(self, c: _Candidate) -> int:
         """When it may begin if a worker has nothing else to do.
 
@@ -349,6 +372,8 @@ class Planned(BasePolicy):
             tuples, most = max(min(tuples, whole * window), window), whole * window - window // 2
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
         out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        out.long = expected_ns > LONG * self._longest_s * NS_PER_S
+        out.unforeseen = self._is_unforeseen(c.cell)
         self._newest = self._out[worker] = out
         self._begun[cell.queries[0]] = now_ns
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
@@ -360,9 +385,11 @@ class Planned(BasePolicy):
     ) -> Plan | None:
         """A cell that is not served by plan, in a train that ends before somebody is due."""
         plan, begun = self._plan, self._begun
-        if now_ns >= self._trial_ns:
-            # What it would cost at its proper length has to be tried again and again.
-            best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
+        # What it would cost at its proper length has to be tried again and again, on a worker that
+        # others can spare.
+        best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
+        spare = self.view.workers == 1 or self._room_ns(best, served, now_ns, worker) == ANY_LENGTH
+        if now_ns >= self._trial_ns and spare:
             took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
             self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
             least = self.planner.trial(plan.cells[best.cell], took_s * NS_PER_S)

@@ -42,8 +42,9 @@ PATIENCE_S = 30.0
 FIRST, GROWTH = 5_000, 4
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET, REMEMBERED = 0.2, 16
-#: That so many jobs of a cell take longer says nothing: Spark compiles them, once for each worker.
-WARM_JOBS = 5
+#: That so many jobs of a cell take up to so much longer says nothing: Spark compiles them, once for
+#: each worker.
+WARM_JOBS, COMPILING_NS = 5, 2_000_000_000
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
@@ -99,6 +100,16 @@ class _Ended(NamedTuple):
     off: float
 
 
+class _Counted(NamedTuple):
+    """A job that shows what a cell's jobs take."""
+
+    tuples: int
+    riders: int
+    took_ns: float
+    #: It took longer than expected, perhaps to be compiled.
+    cold: bool
+
+
 class CellPlanner:
     """Plans again and again, from what the view shows then."""
 
@@ -108,8 +119,8 @@ class CellPlanner:
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.instants = ArrivalInstants()
         self.plan: CellPlan | None = None
-        #: By the first query of a cell: tuples and riders of its last jobs, and what they took.
-        self._took: dict[int, deque[tuple[int, int, float]]] = {}
+        #: By the first query of a cell: its last jobs.
+        self._took: dict[int, deque[_Counted]] = {}
         self._jobs: dict[int, int] = {}
         self._last: dict[int, _Ended] = {}
         #: The most tuples of a job so far.
@@ -135,10 +146,11 @@ class CellPlanner:
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._longest[key] = max(self._longest.get(key, 0), tuples)
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
-        cold = self._jobs[key] <= WARM_JOBS and actual_ns > expected_ns
-        if cold or actual_ns * NO_WORK < expected_ns:
+        if actual_ns * NO_WORK < expected_ns:
             return
-        self._took.setdefault(key, deque(maxlen=REMEMBERED)).append((tuples, riders, actual_ns))
+        cold = self._jobs[key] <= WARM_JOBS and 0 < actual_ns - expected_ns < COMPILING_NS
+        ended = _Counted(tuples, riders, actual_ns, cold)
+        self._took.setdefault(key, deque(maxlen=REMEMBERED)).append(ended)
 
     def jobs(self, cell: Cell) -> int:
         """How many jobs of this cell have ended."""
@@ -159,6 +171,11 @@ class CellPlanner:
         """The most tuples of a job whose cost can be foreseen."""
         return max(FIRST, GROWTH * self._longest.get(cell.queries[0], 0))
 
+    def growth(self, cell: Cell, tuples: float) -> float:
+        """How many times as many tuples as in the longest job of this cell so far."""
+        longest = self._longest.get(cell.queries[0], 0)
+        return tuples / longest if longest else 1.0
+
     def trial(self, cell: Cell, within_ns: float) -> int:
         """The tuples of a job that shows what longer trains cost: twice as many as last time.
 
@@ -171,13 +188,18 @@ class CellPlanner:
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
         actual = expected = 0.0
+        some_cold = False
         # Against what is known now: a model that has learned since is not corrected twice.
-        for tuples, riders, took_ns in self._took.get(cell.queries[0], ()):
-            actual = (1 - FORGET) * actual + took_ns
-            expected = (1 - FORGET) * expected + cell.cost.of(tuples, riders)
+        for job in self._took.get(cell.queries[0], ()):
+            some_cold |= job.cold
+            if not job.cold:
+                actual = (1 - FORGET) * actual + job.took_ns
+                expected = (1 - FORGET) * expected + cell.cost.of(job.tuples, job.riders)
         if not expected:
             return 1.0
-        ratio = min(max(actual / expected, 1 / MOST_OFF), MOST_OFF)
+        # Where slow ones do not count, the others must not make it look cheaper than it is.
+        least = 1.0 if some_cold else 1 / MOST_OFF
+        ratio = min(max(actual / expected, least), MOST_OFF)
         return ratio if abs(ratio - 1) > EXPECTED else 1.0
 
     def replan(self) -> CellPlan:
@@ -322,7 +344,8 @@ class CellPlanner:
 
     def _flow(self, cell: Cell, important: bool) -> Flow:
         view = self._view
-        cost = cell.cost.times(self.correction(cell) / NS_PER_S)
+        # As it turns out, and in seconds from here on.
+        in_s = cell.cost.times(self.correction(cell) / NS_PER_S)
         riders = len(cell.queries) - 1
         worth: dict[QoSGraph, float] = {}
         for q in cell.queries:
@@ -330,13 +353,13 @@ class CellPlanner:
             worth[graph] = worth.get(graph, 0.0) + self._weight(q)
         flow = Flow(
             rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
-            fixed_s=max(cost.fixed_ns + riders * cost.per_rider_ns, 1e-7),
-            per_tuple_s=cost.per_tuple_ns + riders * cost.per_rider_tuple_ns,
+            fixed_s=max(in_s.fixed_ns + riders * in_s.per_rider_ns, 1e-7),
+            per_tuple_s=in_s.per_tuple_ns + riders * in_s.per_rider_tuple_ns,
             worth=tuple(worth.items()),
             slide_s=cell.slide_ns / NS_PER_S,
-            fixed_error_s=cost.fixed_error_ns,
-            per_tuple_error_s=cost.per_tuple_error_ns,
-            error_correlation=cost.error_correlation,
+            fixed_error_s=in_s.fixed_error_ns,
+            per_tuple_error_s=in_s.per_tuple_error_ns,
+            error_correlation=in_s.error_correlation,
             most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
         )

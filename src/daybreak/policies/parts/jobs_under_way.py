@@ -20,6 +20,10 @@ class JobUnderWay:
     riders: int = 0
     #: It takes longer than worthier cells can wait.
     forced: bool = False
+    #: It takes a good part of the longest that is planned.
+    long: bool = False
+    #: A long one, with so many more tuples than any before that nobody knows how long it takes.
+    unforeseen: bool = False
 
     def end_ns(self, now_ns: int, overrun: float = 1.0) -> int:
         """When it has ended, as long jobs turn out; one that is overdue takes half as long again.
@@ -28,6 +32,10 @@ class JobUnderWay:
         """
         expected_ns = round(overrun * self.expected_ns)
         return max(self.begun_ns + expected_ns, now_ns + (now_ns - self.begun_ns) // 2)
+
+    def overdue(self, now_ns: int, overrun: float) -> bool:
+        """Whether it takes longer than long jobs do, so that nobody knows when it ends."""
+        return now_ns > self.begun_ns + overrun * self.expected_ns
 
 
 class Overrun:

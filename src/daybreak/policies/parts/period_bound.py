@@ -2,18 +2,23 @@
 
 For any price p >= 0 per worker, ``sum over cells of max(V - p load) + p W`` is at least what any
 schedule on W workers yields (weak duality); the least of it over some prices is the bound. It must
-hold for every policy, so each cell is relaxed: jobs find a worker at once, tuples do not slow down
-the job that answers them, a job is as fast as one without riders, and riders may be left behind.
-Uneven intervals yield less than even ones (V is concave in 1/T where the lag is fixed), and serving
-some of the tuples is a mixture of serving all and none; so periods are general enough.
+hold for every policy, so each cell is relaxed: jobs find a worker at once, take the latest tuples,
+are as fast as ones without riders, and riders may be left behind.
+
+Any schedule is a mixture of jobs. One that takes n tuples costs f + s n and answers them f + s n
+after its start at the earliest, when they have waited for up to n/r. What it yields net of the
+price, per tuple, is at most that of the best n; so the best period T = n/r, or none, bounds a cell,
+however uneven its jobs and whatever it leaves out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import JobCost
@@ -23,6 +28,8 @@ from daybreak.policies.parts.period_tables import Floats
 _FINE = 400
 #: The longest period, in latencies beyond which nothing more is lost.
 _BEYOND = 50.0
+#: The shortest of several periods, as a share of what a job takes to start.
+_SHORTER = 8.0
 _HALVINGS = 40
 
 
@@ -76,7 +83,7 @@ def _alternatives(offer: Offer) -> tuple[Floats, Floats]:
     together = alone[0] + riders * more[0], alone[1] + riders * more[1]
     if len(set(offer.worth)) > 1:
         together = alone
-    period, mean = _periods(offer, alone[0])
+    period, mean = _periods(offer, *alone)
     per_graph = {graph: mean(graph) for graph, _ in offer.worth}
     each = [weight * per_graph[graph] for graph, weight in offer.worth]
     every: Floats = offer.rate_per_s * np.sum(each, axis=0)
@@ -91,20 +98,20 @@ def _alternatives(offer: Offer) -> tuple[Floats, Floats]:
     )
 
 
-def _periods(offer: Offer, lag_s: float) -> tuple[Floats, _Mean]:
+def _periods(offer: Offer, fixed_s: float, work: float) -> tuple[Floats, _Mean]:
     """Periods from the shortest of use on, and the mean worth of answers at each."""
     end_s = max(graph.points[-1][0] for graph, _ in offer.worth)
     if offer.slide_s:
         most = 4 + _BEYOND * end_s / offer.slide_s
         slides = np.unique(np.geomspace(1, most, _FINE // 2).astype(np.int64))
-        late_ns = (lag_s + np.arange(slides[-1]) * offer.slide_s) * NS_PER_S
         period: Floats = slides * np.float64(offer.slide_s)
-        return period, _WindowMean(late_ns, slides)
+        return period, _WindowMean(fixed_s + work * period, slides, offer.slide_s, end_s)
     gap_s = offer.together / offer.rate_per_s
-    low = max(gap_s, lag_s, 1e-6)
-    period = np.geomspace(low, _BEYOND * max(end_s, low), _FINE, dtype=np.float64)
-    # Tuples that arrive together: the first of them would have waited for the last, and did not.
-    return period, _RowMean((lag_s - gap_s) * NS_PER_S, period * NS_PER_S)
+    low = max(fixed_s / _SHORTER, 1e-6)
+    high = _BEYOND * max(end_s, gap_s, low)
+    # The first stands for all that are shorter.
+    period = np.append(1e-9, np.geomspace(low, high, _FINE - 1, dtype=np.float64))
+    return period, _RowMean(fixed_s + work * period, period, gap_s)
 
 
 class _Mean:
@@ -115,20 +122,33 @@ class _Mean:
 
 
 class _RowMean(_Mean):
-    def __init__(self, begin_ns: float, period_ns: Floats) -> None:
-        self._begin_ns, self._period_ns = begin_ns, period_ns
+    """Those of the last arrival have not waited, the others evenly for up to the period."""
+
+    def __init__(self, job_s: Floats, period_s: Floats, gap_s: float) -> None:
+        self._job_ns, self._period_ns = job_s * NS_PER_S, period_s * NS_PER_S
+        self._at_once_ns = np.minimum(self._period_ns, gap_s * NS_PER_S)
 
     def __call__(self, graph: QoSGraph) -> Floats:
-        begins = graph.area(np.array([self._begin_ns]))
-        mean: Floats = (graph.area(self._begin_ns + self._period_ns) - begins) / self._period_ns
+        at_once = self._at_once_ns * np.interp(self._job_ns, *graph.knots_ns)
+        waited_ns = self._period_ns - self._at_once_ns
+        waited = graph.area(self._job_ns + waited_ns) - graph.area(self._job_ns)
+        mean: Floats = (at_once + waited) / self._period_ns
         return mean
 
 
 class _WindowMean(_Mean):
-    def __init__(self, late_ns: Floats, slides: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        self._late_ns, self._slides = late_ns, slides
+    """Every so many-th window begins a job that answers all since the last."""
+
+    def __init__(
+        self, job_s: Floats, slides: NDArray[np.int64], slide_s: float, end_s: float
+    ) -> None:
+        ago = np.arange(min(int(slides[-1]), ceil(end_s / slide_s) + 1))
+        self._late_ns = (job_s[:, None] + ago * slide_s) * NS_PER_S
+        self._answered = ago < slides[:, None]
+        self._slides = slides
 
     def __call__(self, graph: QoSGraph) -> Floats:
         worth = np.interp(self._late_ns, *graph.knots_ns)
-        mean: Floats = np.cumsum(worth)[self._slides - 1] / self._slides
+        older = np.maximum(self._slides - worth.shape[1], 0) * graph.points[-1][1]
+        mean: Floats = ((worth * self._answered).sum(axis=1) + older) / self._slides
         return mean
