@@ -40,7 +40,10 @@ def judge(outcomes: Sequence[Outcome], tolerance: float) -> Iterator[Verdict]:
         planned = by_policy.pop("planned", None)
         if planned and by_policy:
             yield from _case(f"{workload} at {load:g}", load, planned, by_policy, tolerance)
-            if (workload, load) == ("mixed", max(at for w, at in cases if w == "mixed")):
+            if (workload, load) == (
+                "mixed",
+                max((at for w, at in cases if w == "mixed"), default=None),
+            ):
                 yield from _ahead(f"{workload} at {load:g}", planned, by_policy)
 
 

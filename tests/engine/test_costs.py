@@ -212,3 +212,14 @@ def test_a_model_that_starts_from_another_keeps_its_figures() -> None:
     heir = CostModel(model.as_prior())
     assert heir.cost()[:4] == pytest.approx(model.cost()[:4])
     assert heir.cost().fixed_error_ns > model.cost().fixed_error_ns
+
+
+def test_long_jobs_that_all_take_longer_than_foreseen_are_no_exceptions() -> None:
+    """What a row of a join costs depends on how many there are: short jobs do not show it."""
+    model = CostModel(PRIORS["prepared"])
+    model.learn(1, 285_000, 350_000_000)
+    assert model.expected_ns(1_150_000) < 1.6e9
+    model.learn(1, 1_150_000, 6_200_000_000)
+    assert model.expected_ns(1_150_000) > 3e9
+    model.learn(1, 1_150_000, 1_500_000_000)
+    assert model.expected_ns(1_150_000) < 2.5e9, "the first of them was one"

@@ -205,9 +205,13 @@ def test_no_plan_promises_more_than_the_bound(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
-    """Every schedule of two cells on one worker, in steps of 50 ms, by dynamic programming."""
+    """Every schedule of two cells on one worker, in steps of 50 ms, by dynamic programming.
+
+    A job takes some steps to start and, of every other cell, one for so many tuples.
+    """
     random, step_s, steps = Random(seed), 0.05, 60
     jobs = [random.randint(1, 5) for _ in range(2)]
+    each = [random.choice((0, 3)) for _ in jobs]
     graphs = [
         random.choice((QoSGraph.deadline(0.2, 0.4), QoSGraph.deadline(0.5, 0.51), SOON))
         for _ in jobs
@@ -215,8 +219,12 @@ def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
     weights = [random.uniform(1, 5) for _ in jobs]
     rate = 1 / step_s  # one tuple of each cell at the end of every step
 
-    def gain(cell: int, waited: int) -> float:
-        late_ns = [(i + jobs[cell]) * step_s * 1e9 for i in range(waited)]
+    def takes(cell: int, tuples: int) -> int:
+        return jobs[cell] + (-(-tuples // each[cell]) if each[cell] else 0)
+
+    @cache
+    def gain(cell: int, tuples: int) -> float:
+        late_ns = [(i + takes(cell, tuples)) * step_s * 1e9 for i in range(tuples)]
         return float(weights[cell] * graphs[cell].utility(late_ns).sum())  # type: ignore[arg-type]
 
     @cache
@@ -225,17 +233,29 @@ def test_no_schedule_at_all_beats_the_bound(seed: int) -> None:
             return 0.0
         found = best(at + 1, last)
         for cell in (0, 1):
-            end = at + jobs[cell]
-            if end <= steps:
-                then = (at, last[1]) if cell == 0 else (last[0], at)
-                found = max(found, gain(cell, at - last[cell]) + best(end, then))
+            then = (at, last[1]) if cell == 0 else (last[0], at)
+            waited = at - last[cell]
+            for tuples in range(1, waited + 1) if each[cell] else (waited,):  # the latest ones
+                end = at + takes(cell, tuples)
+                if end <= steps:
+                    found = max(found, gain(cell, tuples) + best(end, then))
         return found
 
     most = best(0, (0, 0)) / (sum(weights) * steps)
     some = [
-        Offer(rate, JobCost(j * step_s * 1e9, 0.0), ((g, w),))
-        for j, g, w in zip(jobs, graphs, weights, strict=True)
+        Offer(rate, JobCost(j * step_s * 1e9, step_s * 1e9 / n if n else 0.0), ((g, w),))
+        for j, n, g, w in zip(jobs, each, graphs, weights, strict=True)
     ]
     bound = bound_utility(some, 1)
     assert most <= bound + 1e-9
     assert bound <= most + 0.25, "the bound says nothing"
+
+
+def test_tuples_slow_down_the_job_that_answers_them() -> None:
+    """A window whose job takes longer than its answer is worth yields nothing, on any machine."""
+    window = Offer(1000.0, JobCost(1e6, 1.1e6), ((SOON, 1.0),), slide_s=2.0)
+    assert bound_utility([window], 100) == pytest.approx(0.0, abs=1e-6)
+    shorter = window._replace(slide_s=1.0)
+    assert bound_utility([shorter], 100) == pytest.approx(SOON.worth(1.101e9), abs=1e-6)
+    rows = window._replace(slide_s=0.0)
+    assert bound_utility([rows], 100) == pytest.approx(1.0, abs=0.01)

@@ -15,7 +15,7 @@ from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellP
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import plan_periods
 from daybreak.policies.parts.period_tables import Flow
-from daybreak.policies.planned import Planned, PlannedParams, _Candidate
+from daybreak.policies.planned import ANY_LENGTH, Planned, PlannedParams, _Candidate
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak_experiments.planned.machine import Case, Measured, exact, run
 from daybreak_experiments.planned.workloads import (
@@ -279,6 +279,18 @@ def test_a_window_without_a_row_does_not_correct_costs() -> None:
     assert planner.correction(cell) == pytest.approx(2.0)
 
 
+def test_early_fast_jobs_do_not_undo_what_slow_ones_have_taught() -> None:
+    """The first window of a join is short, and its rows meet few others: later ones cost more."""
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(3e6, 1.9e3))
+    planner.took(cell, 285_000, 0, 350e6)
+    assert planner.correction(cell) < 0.8
+    planner.took(cell, 1_150_000, 0, 3_500e6)
+    assert planner.correction(cell) == 1.0, "that one was compiled, or it is what they cost"
+    planner.took(cell, 1_150_000, 0, 6_200e6)
+    assert planner.correction(cell) > 2.0, "no compiler takes seconds"
+
+
 def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
     """Its first jobs do not correct costs; a train of seconds must not be how they are found."""
     planner = CellPlanner(JobState(mixed().network), 0.93)
@@ -409,6 +421,16 @@ def test_jobs_over_windows_take_as_many_as_were_counted() -> None:
     assert max(policy.off) < 1.3
 
 
+def test_a_cell_of_which_nothing_is_known_is_tried_soon(three_workers: Planned) -> None:
+    policy = three_workers
+    cell = policy._plan.cells[0]
+    waiting = [_Candidate(0, 0, 0, cell.queries[0], 0)]
+    policy._tried_ns, policy._trial_s = 10**9, 0.3
+    assert policy._trial(waiting)[1] == 10**9 + round(0.3e9 / (0.02 * 3))
+    policy.planner._took.clear()
+    assert policy._trial(waiting)[1] == 10**9 + round(0.3e9 / (0.25 * 3))
+
+
 def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e6))
@@ -419,3 +441,50 @@ def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
     assert planner.trial(cell, 0.4e9) == 4_000
     planner.took(cell, 4_000, 0, 0.5e9)
     assert planner.trial(cell, 0.4e9) == 0, "it is dear"
+
+
+@pytest.fixture
+def three_workers() -> Planned:
+    """A policy with a plan, and with nothing under way."""
+    policy = Planned()
+    run(Case(mixed(), 1.0, workers=3, shown=exact, **SHORT), policy)
+    policy._out.clear()
+    return policy
+
+
+def under_way(policy: Planned, *, ends_ns: int, long: bool = False) -> JobUnderWay:
+    return JobUnderWay(policy._plan.cells[0], 0, ends_ns, box=0, before=0, long=long)
+
+
+def test_with_three_workers_one_has_no_long_job(three_workers: Planned) -> None:
+    """A third may not begin in the hope that another ends in time, nor a trial."""
+    policy = three_workers
+    order = sorted(range(len(policy._plan.cells)), key=policy._plan.density.__getitem__)
+    mine = _Candidate(0, 0, order[0], policy._plan.cells[order[0]].queries[0], 0)
+    worthy = _Candidate(60, 60, order[-1], policy._plan.cells[order[-1]].queries[0], 0)
+    policy._calm_ns = [10**9] * len(order)
+    policy._overrun = Overrun()
+    policy._out[1] = under_way(policy, ends_ns=50, long=True)
+    assert policy._room_ns(mine, [mine, worthy], 10, 0) == ANY_LENGTH, "one is free"
+    policy._out[2] = under_way(policy, ends_ns=1_000, long=True)
+    assert policy._room_ns(mine, [mine, worthy], 10, 0) <= 50
+    assert not policy._may_force(mine, [mine], 10**12)
+    policy._tried_ns = policy._trial_s = 0
+    assert policy._serve_other([mine], [worthy], 10, 0) is None
+    policy._out[2] = under_way(policy, ends_ns=15)
+    assert policy._room_ns(mine, [mine, worthy], 10, 0) == ANY_LENGTH, "a short one does end"
+
+
+def test_windows_of_unknown_length_run_one_after_the_other(three_workers: Planned) -> None:
+    policy = three_workers
+    cells_of = policy._plan.cells
+    windows = [c for c, cell in enumerate(cells_of) if cell.slide_ns]
+    waiting = [_Candidate(0, 0, c, cells_of[c].queries[0], 0) for c in windows]
+    policy._longest_s = 0.01
+    assert policy._foreseen(waiting) == waiting
+    policy._out[1] = under_way(policy, ends_ns=50, long=True)
+    policy._out[1].unforeseen = True
+    assert policy._foreseen(waiting) == waiting, "as long as before"
+    for c in windows[1:]:
+        policy.planner._longest[cells_of[c].queries[0]] //= 100
+    assert policy._foreseen(waiting) == waiting[:1]

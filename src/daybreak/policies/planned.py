@@ -49,8 +49,9 @@ SAFELY = 0.9
 LONGER = 1.3
 #: There is a new plan soon after a job that took so many times longer, or shorter, than expected.
 FAR_OFF = 2.0
-#: Share of the workers' time in which cells that are not served are tried at full length.
-TRIALS = 0.02
+#: Share of the workers' time in which cells that are not served are tried at full length; and while
+#: nothing but a prior is known of what they cost.
+TRIALS, FIRST_TRIALS = 0.02, 0.25
 #: The room of a job that blocks nobody.
 ANY_LENGTH = 2**62
 #: How often the bound is computed, for those who watch.
@@ -108,7 +109,8 @@ class Planned(BasePolicy):
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True
-        self._trial_ns = 0
+        #: When the last trial began, and how long it was expected to take.
+        self._tried_ns, self._trial_s = 0, 0.0
         #: By the first query of a cell: when its last job began.
         self._begun: dict[int, int] = {}
         self._newest: JobUnderWay | None = None
@@ -172,7 +174,8 @@ class Planned(BasePolicy):
         if plan is not None:
             return plan
         ahead = [at for c in served for at in (self._early_ns(c), c.due_ns, self._lost_ns(c))]
-        ahead += [self._trial_ns] * bool(others)
+        if others:
+            ahead.append(self._trial(others)[1])
         return Wait(min((at for at in ahead if at > now_ns), default=now_ns + NOTE_NS))
 
     def _due(self, served: list[_Candidate], now_ns: int, worker: int) -> Plan | None:
@@ -384,21 +387,34 @@ class Planned(BasePolicy):
         self, others: list[_Candidate], served: list[_Candidate], now_ns: int, worker: int
     ) -> Plan | None:
         """A cell that is not served by plan, in a train that ends before somebody is due."""
-        plan, begun = self._plan, self._begun
-        # What it would cost at its proper length has to be tried again and again, on a worker that
-        # others can spare.
-        best = min(others, key=lambda c: (begun.get(plan.cells[c.cell].queries[0], 0), c))
-        spare = self.view.workers == 1 or self._room_ns(best, served, now_ns, worker) == ANY_LENGTH
-        if now_ns >= self._trial_ns and spare:
-            took_s = max(self._longest_s, self._least_job_ns(best.cell) / NS_PER_S)
-            self._trial_ns = now_ns + round(took_s / (TRIALS * self.view.workers) * NS_PER_S)
-            least = self.planner.trial(plan.cells[best.cell], took_s * NS_PER_S)
-            return self._start(best, took_s, took_s * NS_PER_S, now_ns, worker, least)
+        plan = self._plan
+        trial, trial_ns = self._trial(others)
+        # On a worker that others can spare.
+        spare = self.view.workers == 1 or self._room_ns(trial, served, now_ns, worker) == ANY_LENGTH
+        if spare and trial_ns <= now_ns:
+            return self._try(trial, now_ns, worker)
         for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:
                 return self._start(c, self._longest_s, room_ns, now_ns, worker)
         return None
+
+    def _trial(self, others: list[_Candidate]) -> tuple[_Candidate, int]:
+        """The cell that was tried longest ago, and when it may be tried again.
+
+        What it would cost at its proper length has to be tried again and again.
+        """
+        cells, begun = self._plan.cells, self._begun
+        best = min(others, key=lambda c: (begun.get(cells[c.cell].queries[0], 0), c))
+        share = TRIALS if self.planner.has_shown(cells[best.cell]) else FIRST_TRIALS
+        between_s = self._trial_s / (share * self.view.workers)
+        return best, self._tried_ns + round(between_s * NS_PER_S)
+
+    def _try(self, c: _Candidate, now_ns: int, worker: int) -> Plan:
+        took_s = max(self._longest_s, self._least_job_ns(c.cell) / NS_PER_S)
+        self._tried_ns, self._trial_s = now_ns, took_s
+        least = self.planner.trial(self._plan.cells[c.cell], took_s * NS_PER_S)
+        return self._start(c, took_s, took_s * NS_PER_S, now_ns, worker, least)
 
     def _watch(self, c: _Candidate, now_ns: int) -> None:
         """If planned jobs lose more than planned, the least worthy cell pays, at once."""

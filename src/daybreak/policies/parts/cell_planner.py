@@ -144,10 +144,10 @@ class CellPlanner:
         """A job of this cell ended, on so many tuples and with so many riders."""
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         self._jobs[key] = self._jobs.get(key, 0) + 1
-        self._longest[key] = max(self._longest.get(key, 0), tuples)
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
         if actual_ns * NO_WORK < expected_ns:
             return
+        self._longest[key] = max(self._longest.get(key, 0), tuples)
         cold = self._jobs[key] <= WARM_JOBS and 0 < actual_ns - expected_ns < COMPILING_NS
         ended = _Counted(tuples, riders, actual_ns, cold)
         self._took.setdefault(key, deque(maxlen=REMEMBERED)).append(ended)
@@ -155,6 +155,10 @@ class CellPlanner:
     def jobs(self, cell: Cell) -> int:
         """How many jobs of this cell have ended."""
         return self._jobs.get(cell.queries[0], 0)
+
+    def has_shown(self, cell: Cell) -> bool:
+        """Whether any job of this cell has shown what it costs."""
+        return bool(self._took.get(cell.queries[0]))
 
     def caution(self, cell: Cell) -> float:
         """How much shorter its trains are than costs allow, while these are hardly known.
