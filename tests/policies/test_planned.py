@@ -465,14 +465,14 @@ def test_with_three_workers_one_has_no_long_job(three_workers: Planned) -> None:
     policy._calm_ns = [10**9] * len(order)
     policy._overrun = Overrun()
     policy._out[1] = under_way(policy, ends_ns=50, long=True)
-    assert policy._room_ns(mine, [mine, worthy], 10, 0) == ANY_LENGTH, "one is free"
+    assert policy._room_ns(mine, [worthy], 10, 0) == ANY_LENGTH, "one is free"
     policy._out[2] = under_way(policy, ends_ns=1_000, long=True)
-    assert policy._room_ns(mine, [mine, worthy], 10, 0) <= 50
+    assert policy._room_ns(mine, [worthy], 10, 0) <= 50
     assert not policy._may_force(mine, [mine], 10**12)
     policy._tried_ns = policy._trial_s = 0
     assert policy._serve_other([mine], [worthy], 10, 0) is None
     policy._out[2] = under_way(policy, ends_ns=15)
-    assert policy._room_ns(mine, [mine, worthy], 10, 0) == ANY_LENGTH, "a short one does end"
+    assert policy._room_ns(mine, [worthy], 10, 0) == ANY_LENGTH, "a short one does end"
 
 
 def test_windows_of_unknown_length_run_one_after_the_other(three_workers: Planned) -> None:
