@@ -1,0 +1,48 @@
+"""The record of a run, as a process that is killed leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from daybreak.engine.state import JobState
+from daybreak.model import Arrivals, Network, Query, Stream, chain
+from daybreak.runtime.report import RunReport
+from daybreak.spark.record import Figures, Manifest, RunRecord
+
+
+class About:
+    """What is stated beside the figures, as it changes."""
+
+    def __init__(self) -> None:
+        self.registered = 1
+
+    def as_json(self) -> dict[str, object]:
+        return {"registered": self.registered}
+
+
+def test_series_never_get_ahead_of_the_head_that_names_their_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = Network(
+        streams=[Stream(name="s", arrivals=Arrivals(rate_per_s=1.0))],
+        boxes=chain("q", "s", [1.0]),
+        queries=[Query(name="q", output="q.1")],
+    )
+    about = About()
+    record = RunRecord(tmp_path, 2**20, Figures(JobState(network)), cast(Manifest, about))
+    record.take_if_older(0)
+    record.write()
+    assert RunReport.load(tmp_path).manifest["registered"] == 1
+    about.registered = 2
+    record.take_if_older(0)
+
+    def killed(*_args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(record._parts, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        record.write()
+    assert RunReport.load(tmp_path).manifest["registered"] == 2
