@@ -28,7 +28,7 @@ def test_series_never_get_ahead_of_the_head_that_names_their_queries(
 ) -> None:
     network = Network(
         streams=[Stream(name="s", arrivals=Arrivals(rate_per_s=1.0))],
-        boxes=chain("q", "s", [1.0]),
+        boxes=chain("q", "s", [1_000]),
         queries=[Query(name="q", output="q.1")],
     )
     about = About()

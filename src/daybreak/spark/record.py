@@ -119,8 +119,8 @@ class RunRecord:
         """What was taken, and then the head: without it the series could not be read."""
         self._unwritten = self._unwritten or self._parts.waiting
         if self._unwritten:
-            # A part names queries that only a head of its time knows: after a crash between the two,
-            # an earlier head could not be read with it.
+            # A part names queries that only a head of its time knows: after a crash between the
+            # two, an earlier head could not be read with it.
             if (self.folder / "report.json").exists():
                 self.head().save_head(self.folder)
             self._parts.write()
