@@ -101,22 +101,27 @@ def utility(classes: Mapping[str, Record]) -> float:
 
 
 def write_page(studies: Mapping[str, Record], pictures: Mapping[str, Path], page: Path) -> Path:
-    """Replaces what lies between the page's two marks; the text around it stays."""
+    """Replaces these studies between the page's two marks; others and the text around stay."""
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    shown, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page}: the marks {BEGIN} and {END} are missing")
-    parts = [f"{before}{BEGIN}", "## Settings of every side", settings_table()]
+    # After what comes before the first heading, and the settings.
+    old = [f"## {part}".strip() for part in shown.split("\n## ")[2:]]
+    sections = {part.partition("\n")[0]: part for part in old}
     for name, study in studies.items():
-        parts += _section(name, study)
+        section = _section(name, study)
         if name in pictures:
             target = page.parent / "img" / pictures[name].name
             target.parent.mkdir(parents=True, exist_ok=True)
             copyfile(pictures[name], target)
-            parts.append(f"![{study['title']}](img/{target.name})")
+            section.append(f"![{study['title']}](img/{target.name})")
+        sections[section[0]] = "\n\n".join(section)
+    settings = "\n\n".join(["## Settings of every side", settings_table()])
     partial = page.with_suffix(".partial")
-    partial.write_text("\n\n".join([*parts, f"{END}{after}"]), encoding="utf-8")
+    parts = [f"{before}{BEGIN}", settings, *sections.values(), f"{END}{after}"]
+    partial.write_text("\n\n".join(parts), encoding="utf-8")
     partial.replace(page)
     return page
 

@@ -14,8 +14,8 @@ from daybreak import App
 from daybreak.runtime.report import RunReport
 
 SETTINGS = (
-    "daybreak.App: every query declared by itself with its class, policy stride, 2 workers, "
-    "rider bound 0.1 s (the defaults); the source triggered as soon as the last batch has ended, "
+    "daybreak.App: every query declared by itself with its class, rider bound 0.1 s, 2 workers, "
+    "under planned 3 (the defaults); the source triggered as soon as the last batch has ended, "
     "as on every other side (Daybreak's default is every 100 ms)"
 )
 
