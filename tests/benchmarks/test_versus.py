@@ -102,7 +102,7 @@ def test_the_page_changes_between_its_marks_only(tmp_path: Path) -> None:
 
 def test_tables_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     page = tmp_path / "spark.md"
-    old = "## Settings of every side\n\nformerly\n\n## Mine\n\nfirst\n\n### Ratios\n\n## Other\n\nkept"
+    old = "## Settings of every side\n\nformerly\n\n## Mine\n\nreplaced\n\n### Ratios\n\n## Other\n\nkept"
     page.write_text(f"{BEGIN}\n\n{old}\n\n{END}\n")
     manifest = {
         "cores": 2, "memory_gb": 1, "system": "Linux", "spark": "4", "java": "17",
@@ -112,7 +112,7 @@ def test_tables_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     study = {"title": "Mine", "manifest": manifest, "timing": timing, "results": []}
     text = write_page({"overload": study}, {}, page).read_text()
     assert "formerly" not in text
-    assert "first" not in text
+    assert "replaced" not in text
     assert "### Ratios" not in text
     assert text.index("## Mine\n\n2 cores") < text.index("## Other\n\nkept")
     assert text.endswith(f"kept\n\n{END}\n")
