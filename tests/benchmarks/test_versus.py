@@ -102,7 +102,8 @@ def test_the_page_changes_between_its_marks_only(tmp_path: Path) -> None:
 
 def test_tables_that_were_not_measured_again_stay(tmp_path: Path) -> None:
     page = tmp_path / "spark.md"
-    old = "## Settings of every side\n\nformerly\n\n## Mine\n\nreplaced\n\n### Ratios\n\n## Other\n\nkept"
+    settings = "## Settings of every side\n\nformerly"
+    old = f"{settings}\n\n## Mine\n\nreplaced\n\n### Ratios\n\n## Other\n\nkept"
     page.write_text(f"{BEGIN}\n\n{old}\n\n{END}\n")
     manifest = {
         "cores": 2, "memory_gb": 1, "system": "Linux", "spark": "4", "java": "17",

@@ -13,7 +13,7 @@ from daybreak.model import QoSGraph
 from daybreak.policies.base import JobCost
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import choose, plan_periods
-from daybreak.policies.parts.period_tables import Flow, Table, tabulate
+from daybreak.policies.parts.period_tables import Columns, Flow, Table, tabulate
 
 SOON, LATER = QoSGraph.deadline(1.0, 2.0), QoSGraph.deadline(10.0, 30.0)
 
@@ -29,7 +29,7 @@ def waits(flows: list[Flow]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 def test_a_table_holds_what_periods_cost_and_yield() -> None:
     one = flow(rate=1e5, per_tuple_s=5e-6)
-    table = tabulate([one], 100.0, waits([one]))
+    table = tabulate(Columns.of([one]), 100.0, waits([one]))
     for period, load, value, job in zip(
         table.period_s[0, 1:],
         table.load[0, 1:],
@@ -46,7 +46,7 @@ def test_a_table_holds_what_periods_cost_and_yield() -> None:
 
 def test_windows_are_served_every_so_many_slides() -> None:
     one = flow(slide_s=2.0, graph=LATER)
-    table = tabulate([one], 100.0, waits([one]))
+    table = tabulate(Columns.of([one]), 100.0, waits([one]))
     slides = table.period_s[0, 1:] / 2.0
     assert np.allclose(slides, np.rint(slides))
     at = int(np.flatnonzero(slides == 7)[0]) + 1
@@ -57,7 +57,7 @@ def test_windows_are_served_every_so_many_slides() -> None:
 def test_files_are_answered_at_the_cost_of_one_job_each() -> None:
     """No cycle is shorter than the time from one file to the next, however short the period."""
     one = flow(rate=500.0, graph=LATER, per_tuple_s=1e-4, together=1000.0)
-    table = tabulate([one], 100.0, waits([one]))
+    table = tabulate(Columns.of([one]), 100.0, waits([one]))
     period, load, value = table.period_s[0, -1], table.load[0, -1], table.value[0, -1]
     assert period < 0.1
     assert load == pytest.approx((0.05 + 0.1) / 2.0)
@@ -69,7 +69,7 @@ def test_what_a_period_costs_and_yields_is_what_following_it_does(together: floa
     """Single tuples that come at random, and files that come about evenly."""
     graph = QoSGraph(((0, 1.0), (2 + together / 20, 0.0)))
     one = flow(rate=100.0, graph=graph, per_tuple_s=0.0, together=together)
-    table = tabulate([one], 1e3, waits([one]))
+    table = tabulate(Columns.of([one]), 1e3, waits([one]))
     random = np.random.default_rng(1)
     count = 40_000
     gaps = random.exponential(size=count) if together == 1 else random.uniform(0.5, 1.5, count)
@@ -86,9 +86,23 @@ def test_what_a_period_costs_and_yields_is_what_following_it_does(together: floa
         assert table.value[0, column] / 100 == pytest.approx(worth / count, abs=0.015)
 
 
-def test_a_cell_that_cannot_keep_up_is_never_chosen() -> None:
-    flows = [flow(rate=1e4, per_tuple_s=1.1e-4), flow()]
-    assert plan_periods(flows, 4, 0.93).served.tolist() == [False, True]
+def test_a_cell_that_cannot_keep_up_is_worth_the_less_the_more_it_falls_behind() -> None:
+    """What it costs is an estimate: one a little too high must not drop the worthiest cell."""
+    for work, most in [(1.1, 1 / 3), (2.0, 1 / 21)]:
+        one = flow(rate=1e4, per_tuple_s=work / 1e4)
+        table = tabulate(Columns.of([one]), 100.0, waits([one]))
+        assert table.load.max() == 1.0, "its jobs run one at a time"
+        assert 0 < table.value.max() <= most * one.weight
+    assert plan_periods([one, flow()], 1, 0.93).served.tolist() == [False, True]
+
+
+def test_it_is_dropped_once_it_has_fallen_behind() -> None:
+    worth = ((QoSGraph.deadline(1.0), 1.0),)
+    good = [Flow(1e4, 0.01, 9e-5, worth), Flow(1e4, 0.01, 9e-5, worth)]
+    beyond = Flow(1e4, 0.01, 1.02e-4, ((QoSGraph.deadline(1.0), 3.0),))
+    assert plan_periods([*good, beyond], 2, 0.93).served[2]
+    late = beyond._replace(backlog_s=10.0, backlog_load=1 / 3, in_time=30 / (30 + 200))
+    assert not plan_periods([*good, late], 2, 0.93).served[2]
 
 
 def test_an_idle_machine_answers_sooner_than_it_must() -> None:

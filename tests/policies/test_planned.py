@@ -5,11 +5,12 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.model import ConfigError, QoSGraph, QueryClass
-from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Wait, Work
+from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Step, Wait, Work
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
@@ -190,7 +191,7 @@ def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) 
         now_ns += 10**9
         view.pass_s(1.0)
         planner.note(now_ns)
-        plan = planner.replan()
+        plan = planner.replan(now_ns)
         if second == 10:
             changed = planner.changes
         served.append(tuple(plan.periods.served.tolist()))
@@ -361,6 +362,43 @@ def test_who_is_worth_least_makes_way_until_a_backlog_is_worked_off() -> None:
     found, debt = planner._catching_up(behind, wanted)
     assert found.served.tolist() == [True, True, False]
     assert debt == pytest.approx(0.8), "in two seconds"
+
+
+def test_a_backlog_takes_no_more_time_than_one_job_at_a_time_can_use() -> None:
+    """Nobody is left out for the sake of a debt that could not be paid sooner anyway."""
+    planner = CellPlanner(JobState(mixed().network, workers=3), 0.93)
+    behind = [flow(60.0, SOON, 8.0), flow(30.0, SOON), flow(1.0, LATER), flow(1.0, LATER)]
+    wanted = plan_periods(behind, 3, 0.93)
+    assert wanted.served.all()
+    found, debt = planner._catching_up(behind, wanted)
+    assert debt == pytest.approx(0.95 - 0.4), "what its own tuples leave of one worker"
+    assert found.served.all()
+    assert found.period_s[0] == wanted.period_s[0], "who pays stays"
+
+
+def test_of_many_who_are_behind_the_worthiest_catch_up_first_and_the_others_are_left_out() -> None:
+    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
+    behind = [flow(weight, SOON, 1.2) for weight in (60.0, 50.0, 40.0)]
+    wanted = plan_periods(behind, 2, 0.93)
+    assert wanted.served.all()
+    found, debt = planner._catching_up(behind, wanted)
+    assert found.served.tolist() == [True, True, False]
+    assert debt == pytest.approx(1.1)
+    assert np.isfinite(found.period_s).tolist() == [True, True, False]
+
+
+def test_a_trial_that_ends_far_sooner_than_expected_is_followed_by_another_soon() -> None:
+    """Its cell is believed far too dear, and so may others be."""
+    policy = Planned()
+    run(Case(mixed(), 0.5, shown=exact, **SHORT), policy)
+    cell, box = policy._plan.cells[0], policy.units.units[policy._plan.cells[0].queries[0]][0]
+    before = policy.view.tuples_in[box] - 10
+    policy._trial_s = 5.0
+    job = Plan((Step(box, 10),), superbox=True)
+    for trial, took_ns, then_s in [(False, 10**8, 5.0), (True, 3 * 10**9, 5.0), (True, 10**8, 0.1)]:
+        policy._out[0] = JobUnderWay(cell, 0, 5 * 10**9, box, before, trial=trial)
+        policy.on_completion(job, 0, took_ns, took_ns)
+        assert policy._trial_s == then_s
 
 
 def test_a_cell_that_has_waited_for_long_does_not_go_before_a_worthier_one_that_is_late() -> None:

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -103,11 +104,7 @@ class QoSGraph:
 
         ``(area(b) - area(a)) / (b - a)`` is the mean worth of results spread over [a, b].
         """
-        knots = np.array(self._latency_ns, dtype=np.float64)
-        worth = np.array([y for _, y in self.points])
-        loss = np.array([s.loss_per_ns for s in self.stretches])
-        pieces = np.diff(knots) * (worth[:-1] + worth[1:]) / 2
-        before = np.concatenate([[0.0], np.cumsum(pieces)])
+        knots, worth, loss, before = _pieces(self)
         late = np.maximum(latency_ns, 0.0)
         at = np.searchsorted(knots, late, side="right") - 1
         into = late - knots[at]
@@ -121,6 +118,16 @@ class QoSGraph:
         if critical <= latency_ns:
             critical = self.stretches[at + 1].critical_ns
         return loss, critical - latency_ns
+
+
+@lru_cache(maxsize=1024)
+def _pieces(graph: QoSGraph) -> tuple[Floats, Floats, Floats, Floats]:
+    """Where a graph's pieces begin, their worth and loss there, and the area before them."""
+    latency_ns, utility = graph.knots_ns
+    knots, worth = np.array(latency_ns, dtype=np.float64), np.array(utility)
+    loss = np.array([s.loss_per_ns for s in graph.stretches])
+    areas = np.diff(knots) * (worth[:-1] + worth[1:]) / 2
+    return knots, worth, loss, np.concatenate([[0.0], np.cumsum(areas)])
 
 
 def _check(points: tuple[tuple[float, float], ...]) -> None:

@@ -109,7 +109,7 @@ class Planned(BasePolicy):
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True
-        #: When the last trial began, and how long it was expected to take.
+        #: When the last trial began, and how long it was to take; or took, if that was far less.
         self._tried_ns, self._trial_s = 0, 0.0
         #: By the first query of a cell: when its last job began.
         self._begun: dict[int, int] = {}
@@ -135,6 +135,8 @@ class Planned(BasePolicy):
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
             self.planner.took(out.cell, taken, out.riders, took_ns)
+            if out.trial and took_ns * FAR_OFF < out.expected_ns:
+                self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them
             if took_ns > LONG * self._longest_s * NS_PER_S:
                 self._overrun.ended(took_ns / max(out.expected_ns, 1))
             self._stale |= not expected_ns / FAR_OFF < took_ns < expected_ns * FAR_OFF
@@ -262,7 +264,7 @@ class Planned(BasePolicy):
     def _make_plan(self, now_ns: int) -> None:
         planner = self.planner
         planner.relax((now_ns - self._planned_ns) / NS_PER_S)
-        plan = self._plan = planner.replan()
+        plan = self._plan = planner.replan(now_ns)
         self.work.evaluated += len(plan.cells)
         self._cell_of = {q: c for c, cell in enumerate(plan.cells) for q in cell.queries}
         periods = plan.periods
@@ -414,7 +416,9 @@ class Planned(BasePolicy):
         took_s = max(self._longest_s, self._least_job_ns(c.cell) / NS_PER_S)
         self._tried_ns, self._trial_s = now_ns, took_s
         least = self.planner.trial(self._plan.cells[c.cell], took_s * NS_PER_S)
-        return self._start(c, took_s, took_s * NS_PER_S, now_ns, worker, least)
+        plan = self._start(c, took_s, took_s * NS_PER_S, now_ns, worker, least)
+        self._out[worker].trial = True
+        return plan
 
     def _watch(self, c: _Candidate, now_ns: int) -> None:
         """If planned jobs lose more than planned, the least worthy cell pays, at once."""

@@ -17,11 +17,12 @@ from daybreak.policies.parts.arrival_rates import ArrivalRates
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import (
     LONGEST,
+    Ints,
     Periods,
     deadlines_s,
     plan_periods,
 )
-from daybreak.policies.parts.period_tables import Flow, tabulate
+from daybreak.policies.parts.period_tables import Columns, Floats, Flow, tabulate
 
 #: Without a graph every second of delay costs the same, and after a minute nothing is left.
 PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
@@ -59,6 +60,8 @@ LOST, HALF_LIFE_S = 0.03, 1.0
 STRAIN, MOST_STRAIN, RELAX_PER_S = 1.05, 2.0, 0.98
 #: There is a new plan at once if work arrives faster or slower than planned by so much.
 DRIFT = 0.25
+#: How often another length of jobs is tried.
+TRY_NS = 900_000_000
 #: How much more time they may leave unused than new ones would.
 UNUSED = 0.15
 
@@ -129,7 +132,8 @@ class CellPlanner:
         self.strain = 1.0
         #: Plans that replaced another's periods.
         self.changes = 0
-        self._tried = 0
+        #: Which length of jobs was tried last, and when.
+        self._tried = self._tried_ns = 0
         #: By the first query of a cell: its period, where it has one.
         self._last_s: dict[int, float] = {}
         #: What planned jobs lost beyond what was planned, of what they could yield; it fades.
@@ -206,7 +210,7 @@ class CellPlanner:
         ratio = min(max(actual / expected, least), MOST_OFF)
         return ratio if abs(ratio - 1) > EXPECTED else 1.0
 
-    def replan(self) -> CellPlan:
+    def replan(self, now_ns: int) -> CellPlan:
         """The plan for what the view shows now; old periods stay if they are as good."""
         cells = self._active()
         flows = self._flows(cells)
@@ -214,7 +218,7 @@ class CellPlanner:
         found, debt = NOTHING, 0.0
         returning: frozenset[int] = frozenset()
         if cells:
-            wanted = self._best(flows, old)
+            wanted = self._best(flows, old, now_ns)
             found, debt = self._catching_up(flows, wanted)
             returning = frozenset(np.flatnonzero(wanted.served & ~found.served).tolist())
         if old is not None:
@@ -236,19 +240,27 @@ class CellPlanner:
         Who is behind answers late until it has caught up, however often it is served. The time
         for that comes from the cells that yield least, which are left out meanwhile.
         """
-        workers, target = self._view.workers, self._target / self.strain
-        each = np.array([f.backlog_s / _catch_up_s(f) for f in flows])
-        found, debt = wanted, 0.0
-        for _ in range(2):  # who is left out has no debt to pay
-            owed = min(float(each[found.served].sum()), (1 - KEPT) * target * workers)
-            if owed < 0.01 * workers:
-                break
-            left = target - owed / workers
-            fewer = plan_periods(flows, workers, left, (wanted.guarded_s,), wanted.wait_s)
-            if found is not wanted and each[fewer.served].sum() > owed:
-                break
-            found, debt = fewer, owed
-        return found, debt
+        workers = self._view.workers
+        budget = self._target / self.strain * workers
+        each = np.where(wanted.served, [_owed(f) for f in flows], 0.0)
+        if each.sum() < 0.01 * workers:
+            return wanted, 0.0
+        order = np.argsort(-wanted.value / np.maximum(wanted.load, 1e-12), kind="stable")
+        order = order[each[order] > 0]
+        pays = order[np.cumsum(each[order]) <= (1 - KEPT) * budget]
+        pays = pays if len(pays) else order[:1]
+        debt = float(each[pays].sum())
+        free = np.flatnonzero(each == 0)  # who owes and does not pay is left out
+        left = budget - debt
+        left -= sum(float(wanted.load[c]) - flows[c].backlog_load for c in pays.tolist())
+        some = [flows[c] for c in free.tolist()]
+        guarded, wait_s = (wanted.guarded_s,), wanted.wait_s[free]
+        fewer = (
+            plan_periods(some, workers, left / workers, guarded, wait_s)
+            if some and left > 0
+            else None
+        )
+        return _merged(wanted, pays, fewer, free), debt
 
     def _active(self) -> list[Cell]:
         """Cells to which anything ever came; what is idle takes no part in the plan."""
@@ -306,14 +318,16 @@ class CellPlanner:
         """Strain is forgotten slowly."""
         self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
 
-    def _best(self, flows: Sequence[Flow], old: Periods | None) -> Periods:
+    def _best(self, flows: Sequence[Flow], old: Periods | None, now_ns: int) -> Periods:
         """With jobs as long as before, or another length: one is tried each time."""
         workers, target = self._view.workers, self._target / self.strain
         if old is None:
             return plan_periods(flows, workers, target)
-        every = deadlines_s(flows)
-        self._tried = (self._tried + 1) % len(every)
-        some = {old.guarded_s: None, every[self._tried]: None}
+        some = {old.guarded_s: None}
+        if now_ns >= self._tried_ns + TRY_NS:
+            every = deadlines_s(flows)
+            self._tried, self._tried_ns = (self._tried + 1) % len(every), now_ns
+            some[every[self._tried]] = None
         return plan_periods(flows, workers, target, list(some), old.wait_s)
 
     def _as_good(self, kept: Periods, found: Periods, debt: float) -> bool:
@@ -409,7 +423,7 @@ class CellPlanner:
         if excess_s <= 0.02:
             return flow
         # Its jobs run one at a time.
-        late_s = excess_s / max(0.95 - flow.work, 0.05)
+        late_s = excess_s / _spare(flow)
         return flow._replace(
             backlog_s=excess_s,
             backlog_load=excess_s / PATIENCE_S,
@@ -417,8 +431,31 @@ class CellPlanner:
         )
 
 
-def _catch_up_s(flow: Flow) -> float:
-    return max(CATCH_UP * deadlines_s([flow])[0], 1.0)
+def _owed(flow: Flow) -> float:
+    """The load of working off a backlog in good time, by jobs that run one at a time."""
+    within_s = max(CATCH_UP * deadlines_s([flow])[0], 1.0)
+    return min(flow.backlog_s / within_s, _spare(flow))
+
+
+def _spare(flow: Flow) -> float:
+    """What its own tuples leave of the one worker that a cell can have."""
+    return max(0.95 - flow.work, 0.05)
+
+
+def _merged(wanted: Periods, pays: Ints, fewer: Periods | None, free: Ints) -> Periods:
+    """Some cells as wanted, some as in a plan of those alone; the others are not served."""
+
+    def both(name: str, other: float = 0.0) -> Floats:
+        figures = np.full(len(wanted.period_s), other)
+        figures[pays] = getattr(wanted, name)[pays]
+        if fewer is not None:
+            figures[free] = getattr(fewer, name)
+        return figures
+
+    return replace(
+        wanted, period_s=both("period_s", np.inf), load=both("load"), value=both("value"),
+        job_s=both("job_s"),
+    )  # fmt: skip
 
 
 def _mean_worth(graph: QoSGraph, age_s: float, job_s: float, flow: Flow) -> float:
@@ -434,7 +471,7 @@ def _evaluated(flows: Sequence[Flow], old: Periods, new: Periods) -> Periods:
     """What the old periods cost and yield now; new cells take theirs from the new plan."""
     period = np.where(np.isnan(old.period_s), new.period_s, old.period_s)
     wait = new.wait_s if new.guarded_s == old.guarded_s else old.wait_s
-    table = tabulate(flows, LONGEST * old.guarded_s, wait, period)
+    table = tabulate(Columns.of(flows), LONGEST * old.guarded_s, wait, period)
     served = np.isfinite(period).astype(np.int64)
     rows = np.arange(len(flows))
     return Periods(

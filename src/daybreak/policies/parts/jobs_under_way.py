@@ -24,6 +24,8 @@ class JobUnderWay:
     long: bool = False
     #: A long one, with so many more tuples than any before that nobody knows how long it takes.
     unforeseen: bool = False
+    #: It shows what a cell costs that the plan does not serve.
+    trial: bool = False
 
     def end_ns(self, now_ns: int, overrun: float = 1.0) -> int:
         """When it has ended, as long jobs turn out; one that is overdue takes half as long again.

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.parts.period_tables import Floats, Flow, Table, tabulate
+from daybreak.policies.parts.period_tables import Columns, Floats, Flow, Table, tabulate
 
 Ints = NDArray[np.int64]
 _HALVINGS = 50
 #: What is worth so little more is worth the same.
 _SAME = 1e-6
+#: The load of what must not be chosen.
+_NEVER = 1e9
 #: Time that is left shortens periods, until so much of it is used.
 COMFORT = 0.6
 #: Jobs take up to this share of a deadline, so that who has it need not wait for them in vain.
@@ -79,18 +81,20 @@ def plan_periods(
     """
     wait = np.zeros(len(flows)) if wait_s is None else wait_s
     every = guarded_s or deadlines_s(flows)
-    found = [_plan(flows, workers, target, one, wait) for one in every]
+    columns = Columns.of(flows)
+    found = [_plan(flows, columns, workers, target, one, wait) for one in every]
     whole = sum(f.weight for f in flows) or 1.0
     return max(found, key=lambda p: round(float(p.value.sum()) / whole, 3))
 
 
 def _plan(
-    flows: Sequence[Flow], workers: int, target: float, guarded_s: float, wait: Floats
-) -> Periods:
+    flows: Sequence[Flow], columns: Columns, workers: int, target: float, guarded_s: float,
+    wait: Floats,
+) -> Periods:  # fmt: skip
     """With jobs that keep clear of this deadline; how long they wait is found with the plan."""
     budget, longest_s = target * workers, LONGEST * guarded_s
     for _ in range(3):
-        table = tabulate(flows, longest_s, wait)
+        table = tabulate(columns, longest_s, wait)
         choice, price = choose(table, budget)
         guess, wait = wait, _wait_s(flows, table, choice, workers, guarded_s)
         if np.abs(wait - guess).max() < 0.01:
@@ -153,29 +157,27 @@ def _margin(flows: Sequence[Flow], table: Table, choice: Ints) -> float:
 def choose(table: Table, budget: float) -> tuple[Ints, float]:
     """The column of each row, and the price at which they were chosen."""
     high = float(np.max(table.value[:, 1:] / np.maximum(table.load[:, 1:], 1e-12), initial=0.0))
-    choice = _best(table, 0.0)
+    same = _SAME * np.abs(table.value).max(axis=1, keepdims=True)
+
+    def best(price: float) -> Ints:
+        """Of equals the first: not to serve, then the longest period."""
+        worth = table.value - price * table.load
+        choice: Ints = np.argmax(worth >= worth.max(axis=1, keepdims=True) - same, axis=1)
+        return choice
+
+    choice = best(0.0)
     if _load(table, choice) <= budget:
         return choice, 0.0
     low, high = 0.0, high * 1.01 + 1e-300
     for _ in range(_HALVINGS):
-        middle = (low + high) / 2 if low < high / 1e6 else np.sqrt(low * high)
-        if _load(table, _best(table, middle)) > budget:
+        middle = (low + high) / 2 if low < high / 1e6 else sqrt(low * high)
+        if _load(table, best(middle)) > budget:
             low = middle
         else:
             high = middle
         if high - low < 1e-4 * high:
             break
-    return _fill(table, _best(table, high), budget), high
-
-
-def _best(table: Table, price: float) -> Ints:
-    """Of equals the first: not to serve, then the longest period."""
-    worth = table.value - price * np.minimum(table.load, 1e9)
-    least = worth.max(axis=1, keepdims=True) - _SAME * np.abs(table.value).max(
-        axis=1, keepdims=True
-    )
-    choice: Ints = np.argmax(worth >= least, axis=1)
-    return choice
+    return _fill(table, best(high), budget), high
 
 
 def _load(table: Table, choice: Ints) -> float:
@@ -210,7 +212,7 @@ def _sooner(flows: Sequence[Flow], table: Table, choice: Ints, budget: float) ->
     finite = np.where(np.isfinite(table.latency_s), table.latency_s, 0.0)
     saved = np.where(as_good, urgency * np.maximum(longest - finite, 0.0), 0.0)
     saved[:, 0] = 0.0
-    load = np.where(as_good, table.load, np.inf)
+    load = np.where(as_good, table.load, _NEVER)
     load[choice == 0, 0] = 0.0
     eager = Table(table.period_s, load, saved, table.latency_s, table.job_s)
     base = load[rows, choice].sum()

@@ -26,13 +26,16 @@ from numpy.typing import NDArray
 from daybreak.model.qos import NS_PER_S, QoSGraph
 
 Floats = NDArray[np.float64]
+#: A graph, the cells that have it, and its weight in each.
+_Graded = tuple[QoSGraph, list[int], Floats]
 #: Periods per cell, in equal steps of their logarithm.
 POINTS = 48
-#: A cell whose tuples alone take more than this share of a worker cannot keep up: its jobs run
-#: one at a time.
-MOST_WORK = 0.98
-#: The load of what cannot be served.
-NEVER = 1e9
+#: A cell has no shorter period than one in which its jobs, which run one at a time, keep up, if its
+#: tuples alone take less than this share of a worker.
+MOST_WORK = 0.9
+#: With jobs that take all of a worker and this share more, half of the answers are too late: then
+#: they fall behind, and by how much depends on costs and rates that are known roughly.
+BEHIND = 0.05
 #: No period is longer than so many times the latency beyond which nothing more is lost.
 BEYOND = 2.0
 
@@ -107,8 +110,43 @@ class Table:
     job_s: Floats
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What a table is made of, one row per cell."""
+
+    flows: Sequence[Flow]
+    fixed: Floats
+    each: Floats
+    rate: Floats
+    backlog: Floats
+    gap: Floats
+    until_next: Floats
+    slide: Floats
+    in_time: Floats
+    #: The longest period of use.
+    end: Floats
+    #: Each graph with the cells that have it, and its weight in each: of rows, and of windows.
+    rows: Sequence[_Graded]
+    windows: Sequence[_Graded]
+
+    @classmethod
+    def of(cls, flows: Sequence[Flow]) -> Columns:
+        figures = [
+            (f.fixed_s, f.per_tuple_s, f.rate_per_s, f.backlog_load, f.gap_s, f.next_s,
+             f.slide_s, f.in_time, BEYOND * f.end_s)
+            for f in flows
+        ]  # fmt: skip
+        fixed, each, rate, backlog, gap, until_next, slide, in_time, end = (
+            np.array(figures, dtype=np.float64).reshape(len(flows), 9).T[:, :, None]
+        )
+        rows, windows = _by_graph(flows, windows=False), _by_graph(flows, windows=True)
+        return cls(
+            flows, fixed, each, rate, backlog, gap, until_next, slide, in_time, end, rows, windows
+        )
+
+
 def tabulate(
-    flows: Sequence[Flow], longest_s: float, wait_s: Floats, periods_s: Floats | None = None
+    columns: Columns, longest_s: float, wait_s: Floats, periods_s: Floats | None = None
 ) -> Table:
     """The table of these cells.
 
@@ -116,40 +154,33 @@ def tabulate(
     that are due wait for a worker for ``wait_s``, by cell. If periods are given, one for each
     cell, it has these alone.
     """
-    wait = wait_s[:, None]
-    fixed = np.array([f.fixed_s for f in flows])[:, None]
-    each = np.array([f.per_tuple_s for f in flows])[:, None]
-    rate = np.array([f.rate_per_s for f in flows])[:, None]
-    backlog = np.array([f.backlog_load for f in flows])[:, None]
-    gap = np.array([f.gap_s for f in flows])[:, None]
-    until_next = np.array([f.next_s for f in flows])[:, None]
+    of, wait = columns, wait_s[:, None]
     if periods_s is None:
-        period = _periods(flows, fixed, rate * each, until_next, wait, longest_s)
+        period = _periods(of, wait, longest_s)
     else:
         period = np.where(np.isfinite(periods_s), periods_s, 1.0)[:, None]
-    slides = np.array([f.slide_s for f in flows])
-    cycle = np.maximum(period + until_next, gap)
-    job = fixed + each * rate * cycle
-    load = job / cycle + backlog
+    cycle = np.maximum(period + of.until_next, of.gap)
+    job = of.fixed + of.each * of.rate * cycle
+    load = job / cycle
     value, lag = np.zeros_like(period), job + wait
-    arrivals = cycle / np.maximum(gap, 1e-12)
+    arrivals = cycle / np.maximum(of.gap, 1e-12)
     # Of a train, the first arrival waits for the whole period, the others for up to so long.
-    others = np.maximum(period + until_next - gap, 1e-6)
-    for graph, rows, weights in _by_graph(flows, windows=False):
+    others = np.maximum(period + of.until_next - of.gap, 1e-6)
+    for graph, rows, weights in of.rows:
         worth = _mean_worth(graph, arrivals[rows], period[rows], others[rows], lag[rows])
-        value[rows] += rate[rows] * weights[:, None] * worth
+        value[rows] += of.rate[rows] * weights[:, None] * worth
     latency = lag + others / 2 + (period - others / 2) / arrivals
-    for graph, rows, weights in _by_graph(flows, windows=True):
-        slide = slides[rows][:, None]
+    for graph, rows, weights in of.windows:
+        slide = of.slide[rows]
         worth = _mean_of_windows(
             graph, np.maximum(np.rint(period[rows] / slide), 1), slide, lag[rows]
         )
-        value[rows] += rate[rows] * weights[:, None] * worth
+        value[rows] += of.rate[rows] * weights[:, None] * worth
         latency[rows] = lag[rows] + (period[rows] - slide) / 2
-    value *= np.array([f.in_time for f in flows])[:, None]
-    stuck = np.array([f.work >= MOST_WORK for f in flows])
-    value[stuck], load[stuck] = 0.0, NEVER
-    first = np.zeros((len(flows), 1))
+    # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
+    value *= of.in_time / (1 + np.maximum(load - 1, 0.0) / BEHIND)
+    load = np.minimum(load, 1.0) + of.backlog
+    first = np.zeros((len(of.flows), 1))
     return Table(
         period_s=np.hstack([first + np.inf, period]),
         load=np.hstack([first, load]),
@@ -159,32 +190,27 @@ def tabulate(
     )
 
 
-def _periods(
-    flows: Sequence[Flow], fixed: Floats, work: Floats, until_next: Floats, wait: Floats,
-    longest_s: float,
-) -> Floats:  # fmt: skip
+def _periods(of: Columns, wait: Floats, longest_s: float) -> Floats:
     """From the shortest period that leaves time for its jobs to the longest of use."""
+    fixed, work = of.fixed, of.rate * of.each
     spare = 1 - np.minimum(work, MOST_WORK)
-    low = np.maximum(fixed / spare - until_next, np.maximum(fixed / 20, 1e-6))
-    end = np.array([BEYOND * f.end_s for f in flows])[:, None]
+    low = np.maximum(fixed / spare - of.until_next, np.maximum(fixed / 20, 1e-6))
     train = np.maximum(longest_s - fixed, fixed) / np.maximum(work, 1e-12)
-    high = np.maximum(np.minimum(end, train), low * 1.05)
+    high = np.maximum(np.minimum(of.end, train), low * 1.05)
     steps = np.linspace(1.0, 0.0, POINTS)  # the longest first: of equals, the cheapest
     periods: Floats = low * (high / low) ** steps
-    knees = sorted({c for f in flows for g, _ in f.worth for c in g.critical_ns[:1]})
+    knees = sorted({c for graph, _, _ in (*of.rows, *of.windows) for c in graph.critical_ns[:1]})
     # Just in time for a deadline is where the best choice often is.
     exact = [(knee / NS_PER_S - fixed - wait) / (1 + work) for knee in knees]
     if exact:
         periods = np.hstack([periods, np.clip(np.hstack(exact), low, high)])
         periods = -np.sort(-periods, axis=1)
-    for c, flow in enumerate(flows):
-        if flow.slide_s:
-            least = max(1.0, float(np.ceil(low[c, 0] / flow.slide_s)))
-            periods[c] = flow.slide_s * np.maximum(np.floor(periods[c] / flow.slide_s), least)
-    return periods
+    slide = np.maximum(of.slide, 1e-9)
+    whole = slide * np.maximum(np.floor(periods / slide), np.maximum(np.ceil(low / slide), 1.0))
+    return np.where(of.slide > 0, whole, periods)
 
 
-def _by_graph(flows: Sequence[Flow], *, windows: bool) -> list[tuple[QoSGraph, list[int], Floats]]:
+def _by_graph(flows: Sequence[Flow], *, windows: bool) -> list[_Graded]:
     """Each graph with the cells that have it, and its weight in each."""
     found: dict[QoSGraph, tuple[list[int], list[float]]] = {}
     for c, flow in enumerate(flows):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.parts.cell_planner import CellPlan
-from daybreak.policies.parts.period_tables import MOST_WORK
 
 
 class CellStatus(NamedTuple):
@@ -72,7 +71,7 @@ def cell_statuses(
 def _why_dropped(plan: CellPlan, c: int, served: bool, suspended: bool) -> str | None:
     if served:
         return "left out until the next plan: others are late" if suspended else None
-    if plan.flows[c].work >= MOST_WORK:
+    if plan.flows[c].work >= 1:
         return "more arrives than its jobs, one at a time, can work off"
     if c in plan.returning:
         return "makes way until others have worked off their backlog"
