@@ -10,6 +10,7 @@ if ``planned`` misses a criterion.
 
     python benchmarks/mixed.py [--quick] [--json] [--docs FOLDER]
     python benchmarks/mixed.py --capacity 90000 --loads 1.0 --policies planned,stride
+    python benchmarks/mixed.py --quick --loads 2 --policies planned,round-robin --busy 1
 """
 
 from __future__ import annotations
@@ -105,12 +106,12 @@ def capacity_of(
         sys.stderr.write(f"{workload}: {'keeps' if kept else 'misses'} {rate_per_s:,.0f} rows/s\n")
         return kept
 
-    if args.capacity:
-        return float(args.capacity)
     # Java compiles what runs often, and compiles it better and better: the first runs count for
     # nothing, and a rate is missed only if it is missed again.
     keeps(10_000.0)
     keeps(GUESS_PER_S)
+    if args.capacity:
+        return float(args.capacity)
     return capacity_per_s(
         lambda rate: keeps(rate) or keeps(rate), within=0.2 if args.quick else 0.1
     )
@@ -118,6 +119,7 @@ def capacity_of(
 
 def run_all(args: argparse.Namespace) -> tuple[dict[str, float], list[Outcome]]:
     from benchmarks.loads.judging import HIGHEST, REPLACED
+    from benchmarks.loads.neighbours import neighbours
     from benchmarks.loads.workload import prepare
 
     from daybreak.spark.session import local_session
@@ -133,10 +135,12 @@ def run_all(args: argparse.Namespace) -> tuple[dict[str, float], list[Outcome]]:
             for load, n, policy in product(args.loads, range(args.runs), args.policies):
                 if load > HIGHEST and policy not in ("planned", *REPLACED):
                     continue
-                run_dir = Path(scratch) / f"{workload}-{load:g}-{policy}-{n}"
-                found.append(measure(spark, run_dir, workload, policy, load, load * capacity, args))
+                run_dir, rate_per_s = Path(scratch) / f"{policy}-{n}", load * capacity
+                with neighbours(args.busy):
+                    outcome = measure(spark, run_dir, workload, policy, load, rate_per_s, args)
                 rmtree(run_dir)
-                sys.stderr.write("  ".join(row(found[-1])) + "\n")
+                found.append(outcome)
+                sys.stderr.write("  ".join(row(outcome)) + "\n")
     return capacities, found
 
 
@@ -165,6 +169,7 @@ def arguments() -> argparse.Namespace:
     add("--runs", type=int, help="of each case; the median counts; default 3, quick 1")
     add("--seconds", type=float, help="whose arrivals count, of each run; default 30, quick 12")
     add("--warm-up", type=float, default=10.0, help="seconds before that")
+    add("--busy", type=int, default=0, help="processes that compute all the time beside each run")
     add("--json", action="store_true", help="print JSON instead of a table")
     add("--docs", type=Path, help="write FOLDER/mixed.md")
     args = parser.parse_args()
@@ -220,6 +225,7 @@ def _page(
     rates = ", ".join(f"{name} {rate:,.0f} rows/s" for name, rate in capacities.items())
     kept = [["criterion", "verdict", "found"]]
     kept += [[v.claim, "holds" if v.holds else "missed", v.found] for v in verdicts]
+    busy = f"\n{args.busy} other processes computed all the time.\n" if args.busy else ""
     return f"""# Policies at and beyond capacity
 
 60 queries of three classes over one stream: 36 filters, 10 window aggregates, 6 window joins, 6
@@ -237,7 +243,7 @@ rates and costs that `planned` has learned. Runs per case: {args.runs}.
 
 Jobs run on two cores. `planned` has three threads for them, one of which is kept free of long jobs;
 the others have two, as by default, and three where their name ends in -3.
-
+{busy}
 Made by `{shlex.join(["python", "benchmarks/mixed.py", *sys.argv[1:]])}`.
 
 {markdown([HEAD, *map(row, found)])}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from benchmarks.loads.capacity import GATHER_NS, TRAIN, Gathering, capacity_per_s, steady
 from benchmarks.loads.judging import judge
+from benchmarks.loads.neighbours import neighbours
 from benchmarks.loads.scoring import Outcome
 
 from daybreak.engine.state import SystemState
@@ -77,3 +78,9 @@ def test_criteria_hold_or_fail_by_their_rules() -> None:
     assert [v.holds for v in judged if "answered" in v.claim] == [False]
     no_bound = [replace(GOOD, bound=None), stride]
     assert any(not v.holds for v in judge(no_bound, 0.02)), "without a bound it is not reached"
+
+
+def test_neighbours_compute_until_they_are_sent_away() -> None:
+    with neighbours(2) as busy:
+        assert [process.poll() for process in busy] == [None, None]
+    assert all(process.returncode is not None for process in busy)
