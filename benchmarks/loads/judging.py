@@ -11,9 +11,10 @@ from benchmarks.loads.workload import KNEE_S
 
 #: The share of the upper bound that must be reached.
 OF_BOUND = 0.90
-#: Loads beyond this are shown and not judged.
+#: Loads beyond this are shown, and judged only where they must be.
 HIGHEST = 2.0
-#: How far ``planned`` must be above the policies it replaces, mixed, at the highest load.
+#: How far ``planned`` must be above the policies it replaces, mixed, at that load; or, if the bound
+#: is no higher than that, at the next at which it is.
 AHEAD, REPLACED = 0.10, ("stride", "round-robin")
 P95_KNEES = 1.5
 #: The share of the best policy's answers, by load.
@@ -40,11 +41,9 @@ def judge(outcomes: Sequence[Outcome], tolerance: float) -> Iterator[Verdict]:
         planned = by_policy.pop("planned", None)
         if planned and by_policy:
             yield from _case(f"{workload} at {load:g}", load, planned, by_policy, tolerance)
-            if (workload, load) == (
-                "mixed",
-                max((at for w, at in cases if w == "mixed"), default=None),
-            ):
-                yield from _ahead(f"{workload} at {load:g}", planned, by_policy)
+    mixed = [o for o in outcomes if o.workload == "mixed" and o.load >= HIGHEST]
+    for policy in REPLACED:
+        yield from _ahead(policy, mixed)
 
 
 def _case(
@@ -85,15 +84,21 @@ def _case(
         )
 
 
-def _ahead(
-    case: str, planned: Sequence[Outcome], others: dict[str, list[Outcome]]
-) -> Iterator[Verdict]:
-    utility = medians(planned, "utility")
-    for policy in REPLACED:
-        if policy in others:
-            other = medians(others[policy], "utility")
-            yield Verdict(
-                f"{case}: {AHEAD:g} above {policy}",
-                utility >= other + AHEAD,
-                f"{utility:.3f}, {policy} {other:.3f}",
-            )
+def _ahead(policy: str, mixed: Sequence[Outcome]) -> Iterator[Verdict]:
+    """At the lowest load at which any schedule could be so far above this policy, or the highest."""
+    loads = sorted({o.load for o in mixed if o.policy == policy})
+    for load in loads:
+        planned = [o for o in mixed if (o.load, o.policy) == (load, "planned")]
+        if not planned:
+            continue
+        others = [o for o in mixed if (o.load, o.policy) == (load, policy)]
+        utility, other = medians(planned, "utility"), medians(others, "utility")
+        bounds = [o.bound for o in planned if o.bound is not None]
+        if bounds and median(bounds) < other + AHEAD and load < loads[-1]:
+            continue
+        yield Verdict(
+            f"mixed at {load:g}: {AHEAD:g} above {policy}",
+            utility >= other + AHEAD,
+            f"{utility:.3f}, {policy} {other:.3f}",
+        )
+        return

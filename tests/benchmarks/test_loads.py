@@ -73,6 +73,12 @@ def test_criteria_hold_or_fail_by_their_rules() -> None:
     beyond = [replace(o, load=3.0, utility=0.1) for o in (GOOD, stride)]
     both = list(judge([GOOD, stride], 0.02))
     assert list(judge([GOOD, stride, *beyond], 0.02)) == both, "shown, not judged"
+    close = replace(stride, utility=0.88)
+    no_room = [replace(GOOD, utility=0.95), close]
+    assert [v.holds for v in judge(no_room, 0.02) if "above" in v.claim] == [False]
+    higher = [replace(o, load=3.0, utility=u) for o, u in ((GOOD, 0.9), (stride, 0.7))]
+    ahead = [v for v in judge([*no_room, *higher], 0.02) if "above" in v.claim]
+    assert [(v.claim, v.holds) for v in ahead] == [("mixed at 3: 0.1 above stride", True)]
     early = replace(GOOD, load=0.4, answered=0.9)
     judged = list(judge([early, replace(stride, load=0.4, answered=0.95)], 0.02))
     assert [v.holds for v in judged if "answered" in v.claim] == [False]
