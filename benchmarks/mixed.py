@@ -233,8 +233,8 @@ joins with a static table, one expensive function, one whose sink always fails (
 the others continue, and not counted). Loads are shares of the capacity, the highest rate at which
 cells in turn, each started when its oldest tuple has waited for 5 s, keep their backlog: {rates}.
 Loads above 2 are shown, and not judged, with one exception: where the bound at 2 is less than 0.1
-above `stride` or round-robin, no schedule could be as far ahead as is asked for, and it is asked for at
-the next load.
+above `stride` or round-robin, no schedule could be as far ahead as is asked for, and it is asked
+for at the next load.
 
 Utility is the sum of w U over all (query, tuple) pairs that arrived over the sum of w: w is the
 class's priority, U the worth of the answer at its latency, 0 where there was none by the end of the

@@ -85,7 +85,7 @@ def _case(
 
 
 def _ahead(policy: str, mixed: Sequence[Outcome]) -> Iterator[Verdict]:
-    """At the lowest load at which any schedule could be so far above this policy, or the highest."""
+    """At the lowest load at which any schedule could be so far above it, or the highest."""
     loads = sorted({o.load for o in mixed if o.policy == policy})
     for load in loads:
         planned = [o for o in mixed if (o.load, o.policy) == (load, "planned")]
