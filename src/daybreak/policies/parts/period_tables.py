@@ -33,8 +33,8 @@ POINTS = 48
 #: A cell has no shorter period than one in which its jobs, which run one at a time, keep up, if its
 #: tuples alone take less than this share of a worker.
 MOST_WORK = 0.9
-#: With jobs that take all of a worker and this share more, half of the answers are too late: then
-#: they fall behind, and by how much depends on costs and rates that are known roughly.
+#: A cell whose jobs take more than a whole worker falls behind. Where they take this share more, it
+#: is worth half: how far it falls behind depends on costs and rates that are estimates.
 BEHIND = 0.05
 #: No period is longer than so many times the latency beyond which nothing more is lost.
 BEYOND = 2.0
