@@ -225,7 +225,7 @@ def _page(
     rates = ", ".join(f"{name} {rate:,.0f} rows/s" for name, rate in capacities.items())
     kept = [["criterion", "verdict", "found"]]
     kept += [[v.claim, "holds" if v.holds else "missed", v.found] for v in verdicts]
-    busy = f"\n{args.busy} other processes computed all the time.\n" if args.busy else ""
+    busy = f"\nOther processes that computed all the time: {args.busy}.\n" if args.busy else ""
     return f"""# Policies at and beyond capacity
 
 60 queries of three classes over one stream: 36 filters, 10 window aggregates, 6 window joins, 6

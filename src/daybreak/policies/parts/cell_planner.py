@@ -319,7 +319,7 @@ class CellPlanner:
         self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
 
     def _best(self, flows: Sequence[Flow], old: Periods | None, now_ns: int) -> Periods:
-        """With jobs as long as before, or another length: one is tried each time."""
+        """With jobs as long as before, or another length: one is tried now and then."""
         workers, target = self._view.workers, self._target / self.strain
         if old is None:
             return plan_periods(flows, workers, target)

@@ -114,7 +114,6 @@ class Table:
 class Columns:
     """What a table is made of, one row per cell."""
 
-    flows: Sequence[Flow]
     fixed: Floats
     each: Floats
     rate: Floats
@@ -140,9 +139,7 @@ class Columns:
             np.array(figures, dtype=np.float64).reshape(len(flows), 9).T[:, :, None]
         )
         rows, windows = _by_graph(flows, windows=False), _by_graph(flows, windows=True)
-        return cls(
-            flows, fixed, each, rate, backlog, gap, until_next, slide, in_time, end, rows, windows
-        )
+        return cls(fixed, each, rate, backlog, gap, until_next, slide, in_time, end, rows, windows)
 
 
 def tabulate(
@@ -180,7 +177,7 @@ def tabulate(
     # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
     value *= of.in_time / (1 + np.maximum(load - 1, 0.0) / BEHIND)
     load = np.minimum(load, 1.0) + of.backlog
-    first = np.zeros((len(of.flows), 1))
+    first = np.zeros_like(of.fixed)
     return Table(
         period_s=np.hstack([first + np.inf, period]),
         load=np.hstack([first, load]),
