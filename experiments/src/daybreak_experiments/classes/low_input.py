@@ -170,8 +170,10 @@ def _text_claims(case: Case, runs: dict[str, list[Seen]]) -> list[Claim]:
     low, level = case.low, case.level
     inverted = [bool(r.figures.at(level)[low - 1] > r.figures.at(level)[low]) for r in runs["none"]]
     weighted = {m: [r.weighted_ms for r in found] for m, found in runs.items()}
+    # Where no class inverts, no module does anything, and all are equal.
     highest = [
-        max(TEXT_MODULES, key=lambda m: weighted[m][i]) == "dsp" for i in range(len(inverted))
+        weighted["dsp"][i] == max(weighted[m][i] for m in TEXT_MODULES)
+        for i in range(len(inverted))
     ]
     cost = [d / p for d, p in zip(weighted["dsp"], weighted["none"], strict=True)]
     cleaned = {m: sum(r.figures.inversion(level) == 0 for r in runs[m]) for m in TEXT_MODULES}
