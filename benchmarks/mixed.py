@@ -244,7 +244,9 @@ mean of the classes' utilities. *Bound* is what no steady schedule of these cell
 rates and costs that `planned` has learned. Runs per case: {args.runs}.
 
 Jobs run on two cores. `planned` has three threads for them, one of which is kept free of long jobs;
-the others have two, as by default, and three where their name ends in -3.
+the others have two, as by default, and three where their name ends in -3. *Scheduling* is the
+processor time of the thread that decides, as a share of the elapsed time; the rest of the two cores
+is left to jobs and to reading.
 {busy}
 Made by `{shlex.join(["python", "benchmarks/mixed.py", *sys.argv[1:]])}`.
 

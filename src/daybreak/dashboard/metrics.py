@@ -57,7 +57,7 @@ def _run(s: Snapshot) -> Iterator[Metric]:
     yield _gauge("daybreak_workers", "Threads that submit jobs.", s.workers)
     yield _counter("daybreak_decisions", "Decisions of the policy.", s.decisions)
     for kind, value, text in (
-        ("scheduling", s.scheduling_s, "Time spent on scheduling."),
+        ("scheduling", s.scheduling_s, "Processor time spent on scheduling."),
         ("work", s.work_s, "Time of jobs on Spark."),
         ("commit", s.commit_s, "Time to make results durable."),
         ("thread", s.total_s, "Time of all threads, idle or not: workers and the scheduler."),

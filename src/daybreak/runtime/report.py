@@ -108,7 +108,7 @@ class TimeSpent:
     """Where the time of all threads went. The kinds add up to the total: the rest was idle.
 
     In simulation scheduling takes a worker's time; on Spark it has a thread of its own, which
-    counts in the total.
+    counts in the total, and whose processor time counts as scheduling.
     """
 
     wall_ns: int

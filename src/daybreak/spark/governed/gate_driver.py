@@ -148,7 +148,7 @@ class GovernedDriver:
         if self._wake_ns:
             wait_s = min(wait_s, max(0.0, (self._wake_ns - time.time_ns()) / 1e9))
         events = self._bridge.poll(max(1, round(wait_s * 1000)))
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         for event in events:
             self._hear(event)
         self._work_off()
@@ -157,7 +157,7 @@ class GovernedDriver:
         self._note_time()
         self._tell()
         if self.roster.accounts is not None:
-            self.roster.accounts.monitor.scheduling_ns += time.perf_counter_ns() - began
+            self.roster.accounts.monitor.scheduling_ns += time.thread_time_ns() - began
 
     def _work_off(self) -> None:
         while not self._asked.empty():
