@@ -147,7 +147,7 @@ def _shortened(
 def _shortened_on_average(
     workload: str, sweep: Sweep, plain: Setting, modules: dict[str, Setting]
 ) -> list[Claim]:
-    """The same over the seeds' mean, for modules that now and then overdo their correction."""
+    """The same over the seeds' mean, where a single seed may go the other way."""
     before = sweep.mean(plain, lambda r: total_inversion(workload, r))
     claims = []
     for name, setting in modules.items():

@@ -170,7 +170,7 @@ def _text_claims(case: Case, runs: dict[str, list[Seen]]) -> list[Claim]:
     low, level = case.low, case.level
     inverted = [bool(r.figures.at(level)[low - 1] > r.figures.at(level)[low]) for r in runs["none"]]
     weighted = {m: [r.weighted_ms for r in found] for m, found in runs.items()}
-    # Where no class inverts, no module does anything, and all are equal.
+    # A tie counts: where nothing inverts, DSP changes nothing.
     highest = [
         weighted["dsp"][i] == max(weighted[m][i] for m in TEXT_MODULES)
         for i in range(len(inverted))
