@@ -185,12 +185,12 @@ def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) 
     view = Noisy(workload, 2, workload.rate_per_s(load, 2), seed=4)
     planner = CellPlanner(view, 0.93)
     view.pass_s(10.0)
-    planner.note(0)
+    planner.note(0, 0)
     now_ns, served, changed = 0, [], 0
     for second in range(70):
         now_ns += 10**9
         view.pass_s(1.0)
-        planner.note(now_ns)
+        planner.note(now_ns, 0)
         plan = planner.replan(now_ns)
         if second == 10:
             changed = planner.changes

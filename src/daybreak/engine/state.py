@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from daybreak.model.network import Network
 from daybreak.model.weights import weights_by_subscribers
-from daybreak.policies.base import Cell, JobCost
+from daybreak.policies.base import Cell, JobCost, ProcessorUse
 
 
 class SystemState:
@@ -29,6 +29,7 @@ class SystemState:
         self.network = network
         self.workers = workers
         self.express = express
+        self.processor: ProcessorUse | None = None
         self.rides = rides
         self.polls = polls
         self.pending = [0] * boxes

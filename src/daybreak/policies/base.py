@@ -83,6 +83,14 @@ class Cell(NamedTuple):
     slide_ns: int = 0
 
 
+class ProcessorUse(NamedTuple):
+    """What all cores of the machine have done so far, whoever used them."""
+
+    cores: int
+    busy_ns: int
+    idle_ns: int
+
+
 class Change(NamedTuple):
     """Something declared has changed; the view already shows the new value."""
 
@@ -104,6 +112,10 @@ class View(Protocol):
     @property
     def workers(self) -> int:
         """How many workers ask for decisions; they are numbered from 0."""
+
+    @property
+    def processor(self) -> ProcessorUse | None:
+        """The use of the cores that workers share; None where every worker has its own."""
 
     @property
     def rides(self) -> bool:

@@ -106,6 +106,8 @@ class Planned(BasePolicy):
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
         self._ready_ns = 0
+        #: What workers have spent on jobs that have ended.
+        self._worked_ns = 0
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True
@@ -130,6 +132,7 @@ class Planned(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
         out = self._out.pop(worker)
+        self._worked_ns += now_ns - out.begun_ns
         taken = self.view.tuples_in[out.box] - out.before
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
@@ -252,7 +255,7 @@ class Planned(BasePolicy):
         idle = now_ns - self._ready_ns > IDLE_NS
         if self._noted_ns is None or now_ns - self._noted_ns >= NOTE_NS:
             self._noted_ns = now_ns
-            self.planner.note(now_ns)
+            self.planner.note(now_ns, self._working_ns(now_ns))
             self._stale = self._stale or (not idle and self.planner.drifted())
         if idle:
             return
@@ -260,6 +263,10 @@ class Planned(BasePolicy):
         new = not self.units.ready <= self._cell_of.keys()
         if soon or new or now_ns >= self._replan_ns:
             self._make_plan(now_ns)
+
+    def _working_ns(self, now_ns: int) -> int:
+        """What workers have spent on jobs so far."""
+        return self._worked_ns + sum(now_ns - out.begun_ns for out in self._out.values())
 
     def _make_plan(self, now_ns: int) -> None:
         planner = self.planner

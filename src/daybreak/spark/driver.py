@@ -48,6 +48,7 @@ from daybreak.engine.instructions import (
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit, silent
+from daybreak.runtime.processor import processor_use
 from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
@@ -287,6 +288,7 @@ class Driver:
         if due:
             self._tick_s = now_s + TICK_S
             self.accounts.tick(time.time_ns())
+            self.engine.state.processor = processor_use()
             self._hooks.tidy(self)
             self._threads.cancel_left()
         if self._wake_ns and time.time_ns() >= self._wake_ns:

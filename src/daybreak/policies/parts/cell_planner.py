@@ -23,6 +23,7 @@ from daybreak.policies.parts.period_choice import (
     plan_periods,
 )
 from daybreak.policies.parts.period_tables import Columns, Floats, Flow, tabulate
+from daybreak.policies.parts.usable_workers import UsableWorkers
 
 #: Without a graph every second of delay costs the same, and after a minute nothing is left.
 PLAIN = QoSGraph(((0.0, 1.0), (60.0, 0.0)))
@@ -121,6 +122,7 @@ class CellPlanner:
         self._target = target
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.instants = ArrivalInstants()
+        self.usable = UsableWorkers(view.workers)
         self.plan: CellPlan | None = None
         #: By the first query of a cell: its last jobs.
         self._took: dict[int, deque[_Counted]] = {}
@@ -140,9 +142,15 @@ class CellPlanner:
         self._lost = self._seen = 0.0
         self._lost_ns = 0
 
-    def note(self, now_ns: int) -> None:
-        """Counts what has arrived so far."""
+    def note(self, now_ns: int, working_ns: int) -> None:
+        """Counts what has arrived so far, and what workers have spent on jobs."""
         self._rates.note(now_ns, self._view.arrived)
+        self.usable.note(now_ns, working_ns, self._view.processor)
+
+    @property
+    def _share(self) -> float:
+        """The share of all workers' time that is planned."""
+        return self._target / self.strain * self.usable.count / self._view.workers
 
     def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float) -> None:
         """A job of this cell ended, on so many tuples and with so many riders."""
@@ -241,7 +249,7 @@ class CellPlanner:
         for that comes from the cells that yield least, which are left out meanwhile.
         """
         workers = self._view.workers
-        budget = self._target / self.strain * workers
+        budget = self._share * workers
         each = np.where(wanted.served, [_owed(f) for f in flows], 0.0)
         if each.sum() < 0.01 * workers:
             return wanted, 0.0
@@ -320,7 +328,7 @@ class CellPlanner:
 
     def _best(self, flows: Sequence[Flow], old: Periods | None, now_ns: int) -> Periods:
         """With jobs as long as before, or another length: one is tried now and then."""
-        workers, target = self._view.workers, self._target / self.strain
+        workers, target = self._view.workers, self._share
         if old is None:
             return plan_periods(flows, workers, target)
         some = {old.guarded_s: None}
@@ -331,7 +339,7 @@ class CellPlanner:
         return plan_periods(flows, workers, target, list(some), old.wait_s)
 
     def _as_good(self, kept: Periods, found: Periods, debt: float) -> bool:
-        load, workers = float(kept.load.sum()), self._view.workers
+        load, workers = float(kept.load.sum()), self.usable.count
         fits = load <= max(FITS * workers / self.strain - debt, float(found.load.sum()))
         yields = float(kept.value.sum()) >= (1 - LITTLE) * float(found.value.sum())
         used = load >= float(found.load.sum()) - UNUSED * workers
@@ -348,7 +356,7 @@ class CellPlanner:
             cost = cell.cost.times(self.correction(cell))
             if worth:
                 offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s, flow.together))
-        return bound_utility(offers, self._view.workers) if offers else None
+        return bound_utility(offers, self.usable.count) if offers else None
 
     def _weight(self, query: int) -> float:
         view = self._view

@@ -50,7 +50,7 @@ class Offer(NamedTuple):
         return self.rate_per_s * sum(weight for _, weight in self.worth)
 
 
-def bound_utility(offers: Sequence[Offer], workers: int) -> float:
+def bound_utility(offers: Sequence[Offer], workers: float) -> float:
     """No schedule yields more, as a share of all that arrives, if it arrives evenly."""
     total = sum(o.weight for o in offers)
     if not total:

@@ -25,6 +25,8 @@ from daybreak.spark.ingest.backpressure import Backpressure, Stopped
 from daybreak.spark.log.segments import OnSegment, SegmentStore
 
 FORMAT = "generator"
+#: Rows of a segment at most: if the source falls behind, its segments do not become ever larger.
+MOST_ROWS = 500_000
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,11 @@ class GeneratorSource:
         while not self._stop.wait(self._tick_s):
             due = first + rows_due(self._arrivals, time.monotonic() - began)
             due = due if self._limit is None else min(due, self._limit)
-            if due > made:
+            while due > made and not self._stop.is_set():
                 self._backpressure.wait(self._stop)
-                self._append(batch, made, due)
-                batch, made = batch + 1, due
+                last = min(due, made + MOST_ROWS)
+                self._append(batch, made, last)
+                batch, made = batch + 1, last
             if self._limit is not None and made >= self._limit:
                 return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,7 +74,7 @@ class SegmentFiles:
             self._data.wait()
             try:
                 make_folder(path.parent)
-                return write_durably(path, lambda out: pq.write_table(table, out))
+                return write_durably(path, lambda out: _write(table, out))
             except OSError:
                 if self._data.trouble() is None:
                     raise
@@ -126,6 +126,11 @@ class SegmentFiles:
         if segment.parts:
             return large.tail(self.folder, segment).schema
         return pq.read_schema(self.folder / segment.file)
+
+
+def _write(table: pa.Table, out: BinaryIO) -> None:
+    """Segments are short-lived and read as a whole: what makes files smaller costs more here."""
+    pq.write_table(table, out, use_dictionary=False, write_statistics=False)
 
 
 def _damaged(segment: SegmentRow, finding: str) -> ConfigError:

@@ -1,0 +1,58 @@
+"""How many workers the cores keep busy: learned where they are busy, believed only then."""
+
+from __future__ import annotations
+
+import pytest
+
+from daybreak.policies.base import ProcessorUse
+from daybreak.policies.parts.usable_workers import UsableWorkers
+
+S = 1_000_000_000
+
+
+class Machine:
+    """Two cores and some workers, as time passes."""
+
+    def __init__(self, workers: int) -> None:
+        self._usable = UsableWorkers(workers)
+        self._at_ns = self._working_ns = self._busy_ns = self._idle_ns = 0
+
+    def passes(self, seconds: int, *, working: float, busy: float) -> float:
+        """So many workers at work, on average, while this share of the cores is in use."""
+        for _ in range(10 * seconds):
+            self._at_ns += S // 10
+            self._working_ns += round(working * S / 10)
+            self._busy_ns += round(2 * busy * S / 10)
+            self._idle_ns += round(2 * (1 - busy) * S / 10)
+            use = ProcessorUse(2, self._busy_ns, self._idle_ns)
+            self._usable.note(self._at_ns, self._working_ns, use)
+        return self._usable.count
+
+
+def test_workers_beyond_what_busy_cores_bear_do_not_count() -> None:
+    assert Machine(3).passes(5, working=2.4, busy=1.0) == pytest.approx(2.4)
+    assert Machine(3).passes(5, working=2.4, busy=0.96) == pytest.approx(2.5)
+
+
+def test_idle_cores_show_no_limit() -> None:
+    assert Machine(3).passes(5, working=0.2, busy=0.5) == 3.0
+
+
+def test_there_are_no_fewer_than_cores_and_no_more_than_workers() -> None:
+    assert Machine(3).passes(5, working=0.5, busy=1.0) == 2.0
+    assert Machine(3).passes(5, working=3.0, busy=0.95) == 3.0
+    assert Machine(1).passes(5, working=1.0, busy=1.0) == 1.0
+
+
+def test_a_limit_that_was_too_low_is_raised_by_what_is_seen_later() -> None:
+    machine = Machine(3)
+    assert machine.passes(5, working=2.2, busy=1.0) == pytest.approx(2.2)
+    assert machine.passes(5, working=2.0, busy=0.8) == pytest.approx(2.5)
+    assert machine.passes(5, working=0.3, busy=0.6) == pytest.approx(2.5), "stays"
+
+
+def test_without_a_processor_all_workers_count() -> None:
+    usable = UsableWorkers(4)
+    usable.note(0, 0, None)
+    usable.note(5 * S, 0, None)
+    assert usable.count == 4.0
