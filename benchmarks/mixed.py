@@ -8,7 +8,12 @@ the run's own record. All runs share one Spark, and keep their files in memory w
 so that nothing depends on what else the disk does (``--folder`` names another place). Exits with 1
 if ``planned`` misses a criterion.
 
-    python benchmarks/mixed.py [--quick] [--json] [--docs FOLDER]
+The full form takes hours. With ``--resume FILE`` every outcome is kept as soon as it is measured,
+and the same command continues where it was interrupted. All policies run once in every case; those
+more than 0.1 below the best other one there are not run again.
+
+    python benchmarks/mixed.py --quick [--json] [--docs FOLDER]
+    python benchmarks/mixed.py --resume mixed.jsonl
     python benchmarks/mixed.py --capacity 90000 --loads 1.0 --policies planned,stride
     python benchmarks/mixed.py --quick --loads 2 --policies planned,round-robin --busy 1
 """
@@ -17,6 +22,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import shlex
 import sys
 from dataclasses import asdict
@@ -28,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmarks.loads.judging import Verdict
+    from benchmarks.loads.results import Case, Results
     from benchmarks.loads.scoring import Outcome
     from pyspark.sql import SparkSession
 
@@ -117,31 +125,40 @@ def capacity_of(
     )
 
 
-def run_all(args: argparse.Namespace) -> tuple[dict[str, float], list[Outcome]]:
-    from benchmarks.loads.judging import HIGHEST, REPLACED
+def run_all(args: argparse.Namespace, results: Results) -> None:
     from benchmarks.loads.neighbours import neighbours
+    from benchmarks.loads.results import Case
     from benchmarks.loads.workload import prepare
 
     from daybreak.spark.session import local_session
 
     spark = local_session("mixed", extra_conf={"spark.driver.memory": "3g"})
     prepare(spark)
-    found: list[Outcome] = []
-    capacities: dict[str, float] = {}
     with TemporaryDirectory(dir=args.folder) as scratch:
         for workload in args.workloads:
-            capacity = capacities[workload] = capacity_of(spark, workload, Path(scratch), args)
+            if workload not in results.capacities:
+                found = capacity_of(spark, workload, Path(scratch), args)
+                results.add_capacity(workload, found)
+            capacity = results.capacities[workload]
             sys.stderr.write(f"{workload}: capacity {capacity:,.0f} rows/s\n")
-            for load, n, policy in product(args.loads, range(args.runs), args.policies):
-                if load > HIGHEST and policy not in ("planned", *REPLACED):
+            for n, load, policy in product(range(args.runs), args.loads, args.policies):
+                case = Case(workload, load, policy, n)
+                if results.has(case) or not wanted(case, results):
                     continue
                 run_dir, rate_per_s = Path(scratch) / f"{policy}-{n}", load * capacity
                 with neighbours(args.busy):
                     outcome = measure(spark, run_dir, workload, policy, load, rate_per_s, args)
                 rmtree(run_dir)
-                found.append(outcome)
+                results.add(outcome, n)
                 sys.stderr.write("  ".join(row(outcome)) + "\n")
-    return capacities, found
+
+
+def wanted(case: Case, results: Results) -> bool:
+    from benchmarks.loads.judging import HIGHEST, REPLACED, contends
+
+    if case.load > HIGHEST and case.policy not in ("planned", *REPLACED):
+        return False
+    return case.n == 0 or contends(case.policy, results.first(case.workload, case.load))
 
 
 def in_memory() -> Path | None:
@@ -167,6 +184,7 @@ def arguments() -> argparse.Namespace:
     add("--loads", type=lambda text: [float(x) for x in some(text)], help="shares of the capacity")
     add("--capacity", type=float, help="rows per second; left out, it is measured")
     add("--runs", type=int, help="of each case; the median counts; default 3, quick 1")
+    add("--resume", type=Path, metavar="FILE", help="keep outcomes there, and continue from it")
     add("--seconds", type=float, help="whose arrivals count, of each run; default 30, quick 12")
     add("--warm-up", type=float, default=10.0, help="seconds before that")
     add("--busy", type=int, default=0, help="processes that compute all the time beside each run")
@@ -186,15 +204,30 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """What makes outcomes comparable."""
+    return {
+        "seconds": args.seconds, "warm_up": args.warm_up, "busy": args.busy,
+        "capacity": args.capacity, "cores": os.cpu_count(), "machine": platform.node(),
+    }  # fmt: skip
+
+
 def main() -> int:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from benchmarks.loads.judging import judge
+    from benchmarks.loads.results import OtherSettings, Results
 
     from daybreak.cli.console import console
     from daybreak.report.text import table
 
     args = arguments()
-    capacities, found = run_all(args)
+    try:
+        results = Results(args.resume, settings(args))
+    except (OtherSettings, OSError, ValueError, LookupError, TypeError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    run_all(args, results)
+    capacities, found = results.capacities, results.outcomes
     verdicts = list(judge(found, QUICK_TOLERANCE if args.quick else TOLERANCE))
     if args.json:
         document = {

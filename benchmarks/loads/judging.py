@@ -17,6 +17,8 @@ HIGHEST = 2.0
 #: is no higher than that, at the next at which it is.
 AHEAD, REPLACED = 0.10, ("stride", "round-robin")
 P95_KNEES = 1.5
+#: A policy whose first run is so far below the best other's is not run there again.
+OUT_OF_REACH = 0.10
 #: The share of the best policy's answers, by load.
 ANSWERED = {0.4: 0.98, 0.8: 0.95}
 
@@ -30,6 +32,12 @@ class Verdict:
 
 def medians(outcomes: Sequence[Outcome], field: str) -> float:
     return float(median(getattr(o, field) for o in outcomes))
+
+
+def contends(policy: str, first: Sequence[Outcome]) -> bool:
+    """Whether a policy may be the best other one of a case, by the first run of each there."""
+    others = {o.policy: o.utility for o in first if o.policy != "planned"}
+    return policy not in others or others[policy] >= max(others.values()) - OUT_OF_REACH
 
 
 def judge(outcomes: Sequence[Outcome], tolerance: float) -> Iterator[Verdict]:

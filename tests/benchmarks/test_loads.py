@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benchmarks.loads.capacity import GATHER_NS, TRAIN, Gathering, capacity_per_s, steady
-from benchmarks.loads.judging import judge
+from benchmarks.loads.judging import contends, judge
 from benchmarks.loads.neighbours import neighbours
+from benchmarks.loads.results import Case, OtherSettings, Results
 from benchmarks.loads.scoring import Outcome
 
 from daybreak.engine.state import SystemState
@@ -90,3 +92,37 @@ def test_neighbours_compute_until_they_are_sent_away() -> None:
     with neighbours(2) as busy:
         assert [process.poll() for process in busy] == [None, None]
     assert all(process.returncode is not None for process in busy)
+
+
+def test_policies_out_of_reach_are_not_run_again() -> None:
+    first = [
+        replace(GOOD, policy=policy, utility=utility)
+        for policy, utility in (("planned", 0.5), ("stride", 0.95), ("mbd", 0.86), ("fcfs", 0.84))
+    ]
+    contenders = [o.policy for o in first if contends(o.policy, first)]
+    assert contenders == ["planned", "stride", "mbd"]
+
+
+def test_an_interrupted_benchmark_continues_after_the_last_whole_outcome(tmp_path: Path) -> None:
+    file, settings = tmp_path / "mixed.jsonl", {"seconds": 12.0}
+    results = Results(file, settings)
+    results.add_capacity("mixed", 1000.0)
+    results.add(GOOD, 0)
+    results.add(replace(GOOD, policy="stride"), 0)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-40])  # killed while it wrote
+    again = Results(file, settings)
+    assert again.capacities == {"mixed": 1000.0}
+    assert again.outcomes == again.first("mixed", 2.0) == [GOOD]
+    assert again.has(Case("mixed", 2.0, "planned", 0))
+    assert not again.has(Case("mixed", 2.0, "stride", 0)), "it is measured again"
+    again.add(replace(GOOD, policy="stride"), 0)
+    assert file.read_bytes() == whole
+    with pytest.raises(OtherSettings, match="seconds"):
+        Results(file, {"seconds": 30.0})
+
+
+def test_without_a_file_outcomes_are_kept_in_memory() -> None:
+    results = Results(None, {})
+    results.add(GOOD, 0)
+    assert results.outcomes == [GOOD]
