@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor
+from typing import NamedTuple
 
 import numpy as np
-from benchmarks.loads.workload import BROKEN, CLASSES, STREAM
+from benchmarks.loads.workload import BROKEN, CLASSES, STREAM, WATERMARK_S, queries
 
 from daybreak.runtime.report import weighted_percentiles
 from daybreak.simulation.recorded import RecordedRun
@@ -36,6 +38,29 @@ class Outcome:
     promised: float | None = None
 
 
+class Span(NamedTuple):
+    """Whose answers count: of tuples that become pending in a time, and arrived in another."""
+
+    pending_ns: tuple[int, int]
+    arrived_ns: tuple[int, int]
+
+
+def span(window_s: int, from_ns: int, until_ns: int, started_ns: int) -> Span:
+    """Whole windows between two instants of a run, which began at the third.
+
+    Rows of a window become pending together, when it closes, some tenths of a second after its
+    end. So the time begins and ends between two closings: one more or less would make a difference
+    of a whole window.
+    """
+    if not window_s:
+        return Span((from_ns, until_ns), (from_ns, until_ns))
+    size_ns, between_ns = round(window_s * 1e9), round((WATERMARK_S + window_s / 2) * 1e9)
+    first = ceil((started_ns + from_ns - between_ns) / size_ns)
+    last = floor((started_ns + until_ns - between_ns) / size_ns)
+    begin_ns, end_ns = first * size_ns - started_ns, last * size_ns - started_ns
+    return Span((begin_ns + between_ns, end_ns + between_ns), (begin_ns, end_ns))
+
+
 def score(
     record: RecordedRun,
     workload: str,
@@ -47,15 +72,22 @@ def score(
     """Counts the pairs that arrived after the warm-up and ``TAIL_S`` before the end."""
     report, end_ns = record.report, record.end_ns
     from_ns, until_ns = round(warm_up_s * 1e9), end_ns - round(TAIL_S * 1e9)
+    started_ns = round(report.manifest["started_s"] * 1e9)
+    windows = {query.name: query.window_s for query in queries(workload)}
+    spans = [span(windows.get(q, 0), from_ns, until_ns, started_ns) for q in report.queries]
     of_stream = np.array([s == STREAM for s in record.stream])
-    cohort = of_stream & (record.at_ns >= from_ns) & (record.at_ns < until_ns)
-    rows = int(record.tuples[cohort].sum())
+    at_ns, tuples = record.at_ns[of_stream], record.tuples[of_stream]
+    arrived = np.concatenate([[0], np.cumsum(tuples)])
+    begin, end = np.searchsorted(at_ns, np.array([s.arrived_ns for s in spans]).T)
+    rows = arrived[end] - arrived[begin]
     o, worth = report.outputs, np.nan_to_num(report.utility)
-    mine = (o.arrival_ns >= from_ns) & (o.arrival_ns < until_ns) & (o.departure_ns <= end_ns)
+    pending_ns = np.array([s.pending_ns for s in spans])[o.query]
+    mine = (o.arrival_ns >= pending_ns[:, 0]) & (o.arrival_ns < pending_ns[:, 1])
+    mine &= o.departure_ns <= end_ns
     gained = np.bincount(o.query[mine], (worth * o.tuples)[mine], minlength=len(report.queries))
     done = np.bincount(o.query[mine], o.tuples[mine], minlength=len(report.queries))
     counted = np.array([name != BROKEN for name in report.queries])
-    # Windows close with rows of before: a query is never credited with more than arrived.
+    # A query is never credited with more than arrived: clocks are read twice.
     share = np.minimum(gained / rows, 1.0)
     weights = np.array([report.priorities[c] for c in report.query_class]) * report.weights
     classes = np.array(report.query_class)

@@ -19,6 +19,8 @@ CLASSES: dict[str, tuple[float, list[list[float]]]] = {
 #: Until then a critical answer loses nothing.
 KNEE_S = 0.5
 STREAM = "readings"
+#: Windows close so long after their end.
+WATERMARK_S = 0.2
 #: The query whose sink fails always; it is parked, and not counted.
 BROKEN = "broken"
 WORKLOADS = ("mixed", "filters", "windows")
@@ -28,8 +30,11 @@ WHERE temperature > {warm} AND humidity < {dry} AND wind > {windy}"""
 AVERAGE = """SELECT window.end AS until, district, avg(temperature) AS mean, count(*) AS n
 FROM readings WHERE humidity > {dry} GROUP BY window(at, '{seconds} seconds'), district"""
 NEIGHBOURS = """SELECT a.reading, b.reading AS other FROM readings a JOIN readings b
-ON a.station = b.station AND window(a.at, '2 seconds') = window(b.at, '2 seconds')
+ON a.station = b.station
+AND window(a.at, '{seconds} seconds') = window(b.at, '{seconds} seconds')
 WHERE a.temperature > {warm} AND b.wind > {windy}"""
+#: The windows in which neighbours are joined.
+JOINED_S = 2
 NAMED = """SELECT reading, name, temperature FROM readings JOIN districts USING (district)
 WHERE temperature > {warm}"""
 EXPENSIVE = "aggregate(transform(sequence(1, 300), x -> sqrt(x * wind + 1)), 0D, (a, b) -> a + b)"
@@ -39,6 +44,8 @@ class Declared(NamedTuple):
     name: str
     cls: str
     sql: str
+    #: The length of its windows; 0 where it answers rows.
+    window_s: int = 0
 
 
 def queries(workload: str) -> Iterator[Declared]:
@@ -50,11 +57,12 @@ def queries(workload: str) -> Iterator[Declared]:
     if workload == "filters":
         return
     for i in range(10):
-        sql = AVERAGE.format(dry=i * 5, seconds=2 + i % 3)
-        yield Declared(f"average-{i:02d}", "normal" if i % 2 else "archive", sql)
+        seconds = 2 + i % 3
+        sql = AVERAGE.format(dry=i * 5, seconds=seconds)
+        yield Declared(f"average-{i:02d}", "normal" if i % 2 else "archive", sql, seconds)
     for i in range(6):
-        sql = NEIGHBOURS.format(warm=38 + i, windy=45 + i)
-        yield Declared(f"neighbours-{i:02d}", "normal" if i % 2 else "archive", sql)
+        sql = NEIGHBOURS.format(warm=38 + i, windy=45 + i, seconds=JOINED_S)
+        yield Declared(f"neighbours-{i:02d}", "normal" if i % 2 else "archive", sql, JOINED_S)
     for i in range(6):
         sql = NAMED.format(warm=30 + i)
         yield Declared(f"named-{i:02d}", "critical" if i % 2 else "normal", sql)
@@ -73,9 +81,9 @@ def application(spark: SparkSession, workload: str, rate_per_s: float) -> App:
         app.query_class(name, priority, qos=qos)
     app.stream(
         STREAM, format="generator", options={"seed": 1}, arrivals=Arrivals(rate_per_s=rate_per_s),
-        time="at", watermark="0.2 seconds",
+        time="at", watermark=f"{WATERMARK_S} seconds",
     )  # fmt: skip
-    for name, cls, sql in queries(workload):
+    for name, cls, sql, _ in queries(workload):
         app.query(name, sql=sql, cls=cls, sink=_away)
     if workload == "mixed":
 

@@ -10,7 +10,7 @@ from benchmarks.loads.capacity import GATHER_NS, TRAIN, Gathering, capacity_per_
 from benchmarks.loads.judging import contends, judge
 from benchmarks.loads.neighbours import neighbours
 from benchmarks.loads.results import Case, OtherSettings, Results
-from benchmarks.loads.scoring import Outcome
+from benchmarks.loads.scoring import Outcome, Span, span
 
 from daybreak.engine.state import SystemState
 from daybreak.model.network import Box, Network, Query, Stream
@@ -126,3 +126,25 @@ def test_without_a_file_outcomes_are_kept_in_memory() -> None:
     results = Results(None, {})
     results.add(GOOD, 0)
     assert results.outcomes == [GOOD]
+
+
+@pytest.mark.parametrize("window_s", [2, 3, 4])
+@pytest.mark.parametrize("started_ns", [0, 1_795_018_340_341_000_000, 7_654_321_000])
+@pytest.mark.parametrize("late_s", [0.0, 0.2, 0.9])
+def test_windows_count_if_their_rows_do(window_s: int, started_ns: int, late_s: float) -> None:
+    s = 1_000_000_000
+    counted = span(window_s, 10 * s, 22 * s, started_ns)
+    ends = range(0, started_ns + 40 * s, window_s * s)[-60:]
+    closed = [e for e in ends if _within(round(e + late_s * s) - started_ns, counted.pending_ns)]
+    begin_ns, end_ns = (at + started_ns for at in counted.arrived_ns)
+    assert closed == list(range(begin_ns + window_s * s, end_ns + 1, window_s * s))
+    assert len(closed) >= 12 // window_s - 1
+    assert 10 * s <= counted.pending_ns[0] < counted.pending_ns[1] <= 22 * s
+
+
+def _within(at_ns: int, between_ns: tuple[int, int]) -> bool:
+    return between_ns[0] <= at_ns < between_ns[1]
+
+
+def test_rows_count_from_the_first_instant_to_the_last() -> None:
+    assert span(0, 10, 22, 5) == Span((10, 22), (10, 22))
