@@ -10,7 +10,17 @@ import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.model import ConfigError, QoSGraph, QueryClass
-from daybreak.policies.base import BasePolicy, Cell, Decision, JobCost, Plan, Step, Wait, Work
+from daybreak.policies.base import (
+    BasePolicy,
+    Cell,
+    Decision,
+    JobCost,
+    Plan,
+    ProcessorUse,
+    Step,
+    Wait,
+    Work,
+)
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
@@ -198,6 +208,30 @@ def test_noise_of_a_fifth_in_costs_and_rates_does_not_make_it_flap(load: float) 
     assert planner.changes - changed <= 10  # of 60 plans
     switches = sum(a != b for a, b in pairwise(served[10:]))
     assert switches <= 10
+
+
+def test_workers_on_cores_that_are_busy_are_planned_as_those_that_can_be() -> None:
+    workload, s = mixed(), 10**9
+
+    def planner(*, shared: bool) -> CellPlanner:
+        view = Noisy(workload, 3, workload.rate_per_s(1.7, 3), seed=4)
+        made = CellPlanner(view, 0.93)
+        for second in range(12):
+            view.processor = ProcessorUse(2, 2 * second * s, 0) if shared else None
+            made.note(second * s, round(2.2 * second * s))
+            view.pass_s(1.0)
+        made.replan(12 * s)
+        return made
+
+    alone, shared = planner(shared=False), planner(shared=True)
+    assert alone.plan is not None
+    assert shared.plan is not None
+    assert float(alone.plan.periods.load.sum()) > 0.93 * 2.3
+    assert float(shared.plan.periods.load.sum()) <= 0.93 * 2.2
+    low, high = shared.bound(), alone.bound()
+    assert low is not None
+    assert high is not None
+    assert low < high
 
 
 @pytest.mark.slow

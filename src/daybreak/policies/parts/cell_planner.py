@@ -150,7 +150,7 @@ class CellPlanner:
     @property
     def _share(self) -> float:
         """The share of all workers' time that is planned."""
-        return self._target / self.strain * self.usable.count / self._view.workers
+        return self._target / self.strain * (self.usable.count / self._view.workers)
 
     def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float) -> None:
         """A job of this cell ended, on so many tuples and with so many riders."""
