@@ -117,11 +117,13 @@ def capacity_of(
     # Java compiles what runs often, and compiles it better and better: the first runs count for
     # nothing, and a rate is missed only if it is missed again.
     keeps(10_000.0)
-    keeps(GUESS_PER_S)
+    kept = keeps(GUESS_PER_S)
     if args.capacity:
         return float(args.capacity)
     return capacity_per_s(
-        lambda rate: keeps(rate) or keeps(rate), within=0.2 if args.quick else 0.1
+        lambda rate: keeps(rate) or keeps(rate),
+        guess=2 * GUESS_PER_S if kept else GUESS_PER_S,
+        within=0.2 if args.quick else 0.1,
     )
 
 

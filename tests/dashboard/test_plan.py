@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 PLAN = {
     "utility": 0.9712,
     "bound": 0.984,
+    "usable_workers": 2.43,
     "changes": 3,
     "cells": [
         {"queries": ["slow"], "period_s": None, "share": 0.0, "due_s": None,
@@ -48,6 +49,7 @@ def test_cells_are_listed_with_period_share_and_reason() -> None:
         expect(rows.nth(0).locator("td").nth(4)).to_have_text("by plan")
         expect(rows.nth(1)).to_contain_text("from spare time: others yield more")
         expect(page.locator("#plan h2")).to_contain_text("utility 0.971 planned, at most 0.984")
+        expect(page.locator("#plan h2")).to_contain_text("cores suffice for 2.4 workers")
         # Other policies do not plan, nor did earlier versions.
         shown[0] = replace(shown[0], pipeline="other", plan=None)
         expect(page.locator("#pipeline")).to_have_text("other")

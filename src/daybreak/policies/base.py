@@ -115,7 +115,7 @@ class View(Protocol):
 
     @property
     def processor(self) -> ProcessorUse | None:
-        """The use of the cores that workers share; None where every worker has its own."""
+        """The use of the cores that workers share; None where that is no limit, or not known."""
 
     @property
     def rides(self) -> bool:

@@ -455,7 +455,9 @@ class Planned(BasePolicy):
         cells = cell_statuses(
             self._plan, self._period_ns, self._suspended, names, self.view.workers, self._head_ns
         )
-        self._status = PlanStatus(self._plan.utility, self._bound, self.planner.changes, cells)
+        self._status = PlanStatus(
+            self._plan.utility, self._bound, self.planner.usable.count, self.planner.changes, cells
+        )
 
     def _head_ns(self, queries: Sequence[int]) -> int | None:
         view, units = self.view, self.units.units

@@ -21,6 +21,7 @@ from daybreak.model.limits import Limits
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import Emit
+from daybreak.runtime.processor import processor_use
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
@@ -318,6 +319,8 @@ def _driver(
         maintenance.note_trouble,
         emit,
     )
+    if catalog.application.spark.sparkContext.master.startswith("local"):
+        hooks = hooks._replace(processor=processor_use)  # jobs run on this machine's cores
     return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
 
 

@@ -46,9 +46,9 @@ from daybreak.engine.instructions import (
     WakeAt,
 )
 from daybreak.model.errors import ConfigError
+from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.eventlog import Emit, silent
-from daybreak.runtime.processor import processor_use
 from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
@@ -107,6 +107,8 @@ class Hooks(NamedTuple):
     trouble: Callable[[str, str | None], None] = lambda _what, _why: None
     #: Emits to the event log.
     emit: Emit = silent
+    #: How busy the cores are that jobs share; None where jobs run on other machines.
+    processor: Callable[[], ProcessorUse | None] = lambda: None
 
 
 class Driver:
@@ -288,7 +290,7 @@ class Driver:
         if due:
             self._tick_s = now_s + TICK_S
             self.accounts.tick(time.time_ns())
-            self.engine.state.processor = processor_use()
+            self.engine.state.processor = self._hooks.processor()
             self._hooks.tidy(self)
             self._threads.cancel_left()
         if self._wake_ns and time.time_ns() >= self._wake_ns:

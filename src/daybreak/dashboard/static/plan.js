@@ -49,7 +49,8 @@ export function show() {
   if (!plan) return;
   const of = (v) => (v === null ? "–" : v.toFixed(3));
   const dropped = plan.cells.filter((c) => c.period_s === null).length;
-  text(promise, `${plan.cells.length} cells, ${dropped} not served by plan · utility ${of(plan.utility)} planned, at most ${of(plan.bound)}`);
+  const usable = plan.usable_workers === undefined ? "" : ` · cores suffice for ${plan.usable_workers.toFixed(1)} workers`; // earlier records lack it
+  text(promise, `${plan.cells.length} cells, ${dropped} not served by plan · utility ${of(plan.utility)} planned, at most ${of(plan.bound)}${usable}`);
   const cells = ordered(plan.cells);
   const keys = cells.map((c) => c.queries.join("\n"));
   if (keys.join("\n\n") !== [...rows.keys()].join("\n\n")) {

@@ -29,6 +29,8 @@ class PlanStatus(NamedTuple):
     #: The planned utility, and what no schedule of these cells can exceed; None without QoS graphs.
     utility: float | None
     bound: float | None
+    #: The workers that the cores can keep busy: what is planned, and the bound, count these.
+    usable_workers: float
     #: Plans so far that replaced other periods.
     changes: int
     cells: list[CellStatus]
