@@ -101,8 +101,9 @@ def measure(
 
 
 def capacity_of(
-    spark: SparkSession, workload: str, folder: Path, args: argparse.Namespace
+    spark: SparkSession, workload: str, folder: Path, args: argparse.Namespace, known: float | None
 ) -> float:
+    """Measured after a warm-up, which a rate that is known does not spare."""
     from benchmarks.loads.capacity import GUESS_PER_S, capacity_per_s, keeps_up
 
     seconds, tried = (30.0 if args.quick else 60.0), 0
@@ -118,8 +119,8 @@ def capacity_of(
     # nothing, and a rate is missed only if it is missed again.
     keeps(10_000.0)
     kept = keeps(GUESS_PER_S)
-    if args.capacity:
-        return float(args.capacity)
+    if known:
+        return known
     return capacity_per_s(
         lambda rate: keeps(rate) or keeps(rate),
         guess=2 * GUESS_PER_S if kept else GUESS_PER_S,
@@ -138,10 +139,10 @@ def run_all(args: argparse.Namespace, results: Results) -> None:
     prepare(spark)
     with TemporaryDirectory(dir=args.folder) as scratch:
         for workload in args.workloads:
-            if workload not in results.capacities:
-                found = capacity_of(spark, workload, Path(scratch), args)
-                results.add_capacity(workload, found)
-            capacity = results.capacities[workload]
+            known = results.capacities.get(workload)
+            capacity = capacity_of(spark, workload, Path(scratch), args, known or args.capacity)
+            if known is None:
+                results.add_capacity(workload, capacity)
             sys.stderr.write(f"{workload}: capacity {capacity:,.0f} rows/s\n")
             for n, load, policy in product(range(args.runs), args.loads, args.policies):
                 case = Case(workload, load, policy, n)
