@@ -319,7 +319,7 @@ def _driver(
         maintenance.note_trouble,
         emit,
     )
-    if catalog.application.spark.sparkContext.master.startswith("local"):
+    if (catalog.application.spark.sparkContext.master or "").startswith("local"):
         hooks = hooks._replace(processor=processor_use)  # jobs run on this machine's cores
     return Driver(engine, accounts, catalog.runnables, hooks, limits.job_timeout_s)
 

@@ -74,7 +74,7 @@ class SegmentFiles:
             self._data.wait()
             try:
                 make_folder(path.parent)
-                return write_durably(path, lambda out: _write(table, out))
+                return write_durably(path, lambda out: write_segment(table, out))
             except OSError:
                 if self._data.trouble() is None:
                     raise
@@ -128,7 +128,7 @@ class SegmentFiles:
         return pq.read_schema(self.folder / segment.file)
 
 
-def _write(table: pa.Table, out: BinaryIO) -> None:
+def write_segment(table: pa.Table, out: BinaryIO) -> None:
     """Segments are short-lived and read as a whole: what makes files smaller costs more here."""
     pq.write_table(table, out, use_dictionary=False, write_statistics=False)
 
