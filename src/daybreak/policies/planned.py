@@ -449,7 +449,9 @@ class Planned(BasePolicy):
 
     def _publish(self, now_ns: int) -> None:
         """Other threads read the status, never the plan that is being followed."""
-        if now_ns >= self._bound_ns:
+        # No plan is above the bound: one that is was made with other costs.
+        above = (self._plan.utility or 0.0) > (self._bound or 1.0)
+        if above or now_ns >= self._bound_ns:
             self._bound, self._bound_ns = self.planner.bound(), now_ns + BOUND_NS
         names = [query.name for query in self.view.network.queries]
         cells = cell_statuses(
