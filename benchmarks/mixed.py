@@ -26,6 +26,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -129,8 +130,11 @@ def capacity_of(
 
 
 def run_all(args: argparse.Namespace, results: Results) -> None:
+    workloads = [name for name in args.workloads if any(left(name, args, results))]
+    if not workloads:
+        return
+
     from benchmarks.loads.neighbours import neighbours
-    from benchmarks.loads.results import Case
     from benchmarks.loads.workload import prepare
 
     from daybreak.spark.session import local_session
@@ -138,22 +142,29 @@ def run_all(args: argparse.Namespace, results: Results) -> None:
     spark = local_session("mixed", extra_conf={"spark.driver.memory": "3g"})
     prepare(spark)
     with TemporaryDirectory(dir=args.folder) as scratch:
-        for workload in args.workloads:
+        for workload in workloads:
             known = results.capacities.get(workload)
             capacity = capacity_of(spark, workload, Path(scratch), args, known or args.capacity)
             if known is None:
                 results.add_capacity(workload, capacity)
             sys.stderr.write(f"{workload}: capacity {capacity:,.0f} rows/s\n")
-            for n, load, policy in product(range(args.runs), args.loads, args.policies):
-                case = Case(workload, load, policy, n)
-                if results.has(case) or not wanted(case, results):
-                    continue
+            for _, load, policy, n in left(workload, args, results):
                 run_dir, rate_per_s = Path(scratch) / f"{policy}-{n}", load * capacity
                 with neighbours(args.busy):
                     outcome = measure(spark, run_dir, workload, policy, load, rate_per_s, args)
                 rmtree(run_dir)
                 results.add(outcome, n)
                 sys.stderr.write("  ".join(row(outcome)) + "\n")
+
+
+def left(workload: str, args: argparse.Namespace, results: Results) -> Iterator[Case]:
+    """Runs that are still to be made; which ones those are depends on the first of each case."""
+    from benchmarks.loads.results import Case
+
+    for n, load, policy in product(range(args.runs), args.loads, args.policies):
+        case = Case(workload, load, policy, n)
+        if not results.has(case) and wanted(case, results):
+            yield case
 
 
 def wanted(case: Case, results: Results) -> bool:
@@ -219,6 +230,7 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from benchmarks.loads.judging import judge
     from benchmarks.loads.results import OtherSettings, Results
+    from benchmarks.loads.workload import WORKLOADS
 
     from daybreak.cli.console import console
     from daybreak.report.text import table
@@ -230,7 +242,8 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     run_all(args, results)
-    capacities, found = results.capacities, results.outcomes
+    capacities = results.capacities
+    found = sorted(results.outcomes, key=lambda o: (WORKLOADS.index(o.workload), o.load))
     verdicts = list(judge(found, QUICK_TOLERANCE if args.quick else TOLERANCE))
     if args.json:
         document = {
