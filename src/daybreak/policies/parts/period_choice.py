@@ -101,7 +101,7 @@ def _plan(
             break
     # Who needs more than a worker, as jobs slow each other down, keeps up only if others do less.
     heaviest = _heaviest(table, choice)
-    if heaviest > 1:
+    if heaviest > 1 and columns.most_load.max() > 1:
         budget /= heaviest
         choice, price = choose(table, budget)
     margin = _margin(flows, table, choice)

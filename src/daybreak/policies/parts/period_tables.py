@@ -139,9 +139,13 @@ class Columns:
              f.most_load, f.slide_s, f.in_time, BEYOND * f.end_s)
             for f in flows
         ]  # fmt: skip
-        columns = np.array(figures, dtype=np.float64).reshape(len(flows), 10).T[:, :, None]
-        rows, windows = _by_graph(flows, windows=False), _by_graph(flows, windows=True)
-        return cls(*columns, rows, windows)
+        fixed, each, rate, backlog, gap, until_next, most_load, slide, in_time, end = (
+            np.array(figures, dtype=np.float64).reshape(len(flows), 10).T[:, :, None]
+        )
+        return cls(
+            fixed, each, rate, backlog, gap, until_next, most_load, slide, in_time, end,
+            _by_graph(flows, windows=False), _by_graph(flows, windows=True),
+        )  # fmt: skip
 
 
 def tabulate(
