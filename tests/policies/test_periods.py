@@ -58,8 +58,8 @@ def test_a_cell_that_needs_more_than_a_worker_on_crowded_cores_keeps_up_with_few
     """By itself it would take less: the less worthy one makes way, though workers are free."""
 
     def served(most_load: float) -> tuple[list[bool], float]:
-        heavy = {"rate": 1e5, "fixed_s": 1e-3, "per_tuple_s": 1.25e-5, "most_load": most_load}
-        flows = [flow(weight=9.0, **heavy), flow(graph=LATER, **heavy)]
+        worthy = flow(rate=1e5, weight=9.0, fixed_s=1e-3, per_tuple_s=1.25e-5, most_load=most_load)
+        flows = [worthy, worthy._replace(worth=((LATER, 1.0),))]
         plan = plan_periods(flows, 3, 0.93)
         return plan.served.tolist(), float(plan.value[0]) / flows[0].weight
 
