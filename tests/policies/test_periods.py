@@ -54,23 +54,6 @@ def test_windows_are_served_every_so_many_slides() -> None:
     assert table.value[0, at] == pytest.approx(1000 * LATER.utility(late_s * 1e9).mean())
 
 
-def test_a_cell_that_needs_more_than_a_worker_on_crowded_cores_keeps_up_with_fewer_others() -> None:
-    """By itself it would take less: the less worthy one makes way, though workers are free."""
-
-    def served(most_load: float) -> tuple[list[bool], float]:
-        worthy = flow(rate=1e5, weight=9.0, fixed_s=1e-3, per_tuple_s=1.25e-5, most_load=most_load)
-        flows = [worthy, worthy._replace(worth=((LATER, 1.0),))]
-        plan = plan_periods(flows, 3, 0.93)
-        return plan.served.tolist(), float(plan.value[0]) / flows[0].weight
-
-    both, kept = served(1.0)
-    assert both == [True, True]
-    assert kept < 0.3, "it falls behind, whatever others do"
-    alone, kept = served(1.5)
-    assert alone == [True, False]
-    assert kept > 0.9
-
-
 def test_files_are_answered_at_the_cost_of_one_job_each() -> None:
     """No cycle is shorter than the time from one file to the next, however short the period."""
     one = flow(rate=500.0, graph=LATER, per_tuple_s=1e-4, together=1000.0)

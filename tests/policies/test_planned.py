@@ -18,7 +18,6 @@ from daybreak.policies.base import (
     Plan,
     ProcessorUse,
     Step,
-    View,
     Wait,
     Work,
 )
@@ -233,36 +232,6 @@ def test_workers_on_cores_that_are_busy_are_planned_as_those_that_can_be() -> No
     assert low is not None
     assert high is not None
     assert low < high
-
-
-class Counting(Planned):
-    """Counts the jobs outside the plan that are under way together."""
-
-    full = False
-
-    def attach(self, view: View, work: Work, seed: int) -> None:
-        super().attach(view, work, seed)
-        self.planner.usable.full = self.full
-        self.most = 0
-
-    def decide(self, now_ns: int, worker: int) -> Decision:
-        decision = super().decide(now_ns, worker)
-        self.most = max(self.most, sum(out.outside for out in self._out.values()))
-        return decision
-
-
-class Crowded(Counting):
-    full = True
-
-
-@pytest.mark.slow
-def test_where_cores_are_busy_jobs_outside_the_plan_run_one_at_a_time() -> None:
-    case = Case(mixed(), 2.0, **{**SHORT, "workers": 3})
-    usual, crowded = Counting(), Crowded()
-    run(replace(case, shown=exact), usual)
-    run(replace(case, shown=exact), crowded)
-    assert usual.most > 1
-    assert crowded.most == 1
 
 
 @pytest.mark.slow

@@ -289,11 +289,6 @@ class Planned(BasePolicy):
         #: A train that works off a backlog makes no longer jobs than the plan may have anyway.
         self._longest_s = LONGEST * periods.guarded_s
         self._calm_ns = self._calm()
-        #: Whether a cell that is served has a backlog.
-        self._behind = any(
-            f.backlog_load > 0 and p is not None
-            for f, p in zip(plan.flows, self._period_ns, strict=True)
-        )
         self._suspended.clear()
         self._planned_ns = now_ns
         self._stale = False
@@ -391,7 +386,6 @@ class Planned(BasePolicy):
         out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
         out.long = expected_ns > LONG * self._longest_s * NS_PER_S
         out.unforeseen = self._is_unforeseen(c.cell)
-        out.outside = self._period_ns[c.cell] is None or c.cell in self._suspended
         self._newest = self._out[worker] = out
         self._begun[cell.queries[0]] = now_ns
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
@@ -401,21 +395,13 @@ class Planned(BasePolicy):
     def _serve_other(
         self, others: list[_Candidate], served: list[_Candidate], now_ns: int, worker: int
     ) -> Plan | None:
-        """A cell that is not served by plan, in a train that ends before somebody is due.
-
-        Where the cores are busy all the time, no time is spare: its job slows down all others. So
-        there is one at a time then, and none while a cell that is served has a backlog.
-        """
-        plan, full = self._plan, self.planner.usable.full
-        if full and any(out.outside for out in self._out.values()):
-            return None
+        """A cell that is not served by plan, in a train that ends before somebody is due."""
+        plan = self._plan
         trial, trial_ns = self._trial(others)
         # On a worker that others can spare.
         spare = self.view.workers == 1 or self._room_ns(trial, served, now_ns, worker) == ANY_LENGTH
         if spare and trial_ns <= now_ns:
             return self._try(trial, now_ns, worker)
-        if full and self._behind:
-            return None  # it would take the time from cells that need it to catch up
         for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:

@@ -152,14 +152,6 @@ class CellPlanner:
         """The share of all workers' time that is planned."""
         return self._target / self.strain * (self.usable.count / self._view.workers)
 
-    def _crowded(self, heaviest: float) -> float:
-        """How many times fewer jobs there must be at once, so that a cell with this load keeps up.
-
-        Its jobs run one at a time. Where they take more than a worker because others slow them
-        down, they take less with fewer others.
-        """
-        return max(heaviest, 1.0) if self.usable.crowding > 1 else 1.0
-
     def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float) -> None:
         """A job of this cell ended, on so many tuples and with so many riders."""
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
@@ -266,7 +258,6 @@ class CellPlanner:
         pays = order[np.cumsum(each[order]) <= (1 - KEPT) * budget]
         pays = pays if len(pays) else order[:1]
         debt = float(each[pays].sum())
-        budget /= self._crowded(float((wanted.load + each)[pays].max(initial=0.0)))
         free = np.flatnonzero(each == 0)  # who owes and does not pay is left out
         left = budget - debt
         left -= sum(float(wanted.load[c]) - flows[c].backlog_load for c in pays.tolist())
@@ -349,8 +340,7 @@ class CellPlanner:
 
     def _as_good(self, kept: Periods, found: Periods, debt: float) -> bool:
         load, workers = float(kept.load.sum()), self.usable.count
-        crowded = self._crowded(float(kept.load.max(initial=0.0)) + debt)
-        fits = load <= max(FITS * workers / self.strain / crowded - debt, float(found.load.sum()))
+        fits = load <= max(FITS * workers / self.strain - debt, float(found.load.sum()))
         yields = float(kept.value.sum()) >= (1 - LITTLE) * float(found.value.sum())
         used = load >= float(found.load.sum()) - UNUSED * workers
         return bool(fits and yields and used)
@@ -398,7 +388,6 @@ class CellPlanner:
             error_correlation=in_s.error_correlation,
             most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
-            most_load=self.usable.crowding,
         )
         return self._with_backlog(cell, flow)
 
@@ -458,7 +447,7 @@ def _owed(flow: Flow) -> float:
 
 def _spare(flow: Flow) -> float:
     """What its own tuples leave of the one worker that a cell can have."""
-    return max(0.95 * flow.most_load - flow.work, 0.05)
+    return max(0.95 - flow.work, 0.05)
 
 
 def _merged(wanted: Periods, pays: Ints, fewer: Periods | None, free: Ints) -> Periods:

@@ -24,9 +24,7 @@ class JobUnderWay:
     long: bool = False
     #: A long one, with so many more tuples than any before that nobody knows how long it takes.
     unforeseen: bool = False
-    #: The plan does not serve its cell.
-    outside: bool = False
-    #: It shows what such a cell costs.
+    #: It shows what a cell costs that the plan does not serve.
     trial: bool = False
 
     def end_ns(self, now_ns: int, overrun: float = 1.0) -> int:

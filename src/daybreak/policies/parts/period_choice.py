@@ -99,11 +99,6 @@ def _plan(
         guess, wait = wait, _wait_s(flows, table, choice, workers, guarded_s)
         if np.abs(wait - guess).max() < 0.01:
             break
-    # Who needs more than a worker, as jobs slow each other down, keeps up only if others do less.
-    heaviest = _heaviest(table, choice)
-    if heaviest > 1 and columns.most_load.max() > 1:
-        budget /= heaviest
-        choice, price = choose(table, budget)
     margin = _margin(flows, table, choice)
     if margin > 0.01 * budget:
         choice, price = choose(table, max(budget - margin, budget / 2))
@@ -183,10 +178,6 @@ def choose(table: Table, budget: float) -> tuple[Ints, float]:
         if high - low < 1e-4 * high:
             break
     return _fill(table, best(high), budget), high
-
-
-def _heaviest(table: Table, choice: Ints) -> float:
-    return float(table.load[np.arange(len(choice)), choice].max(initial=0.0))
 
 
 def _load(table: Table, choice: Ints) -> float:

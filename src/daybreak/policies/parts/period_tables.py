@@ -63,9 +63,6 @@ class Flow(NamedTuple):
     most_unsure: float = 1.0
     #: Tuples that arrive at one instant: those of a file or a segment.
     together: float = 1.0
-    #: The load that its jobs, one at a time, can take: above 1 where jobs slow each other down, so
-    #: that it would take less if it had the cores to itself.
-    most_load: float = 1.0
 
     @property
     def gap_s(self) -> float:
@@ -123,7 +120,6 @@ class Columns:
     backlog: Floats
     gap: Floats
     until_next: Floats
-    most_load: Floats
     slide: Floats
     in_time: Floats
     #: The longest period of use.
@@ -136,16 +132,14 @@ class Columns:
     def of(cls, flows: Sequence[Flow]) -> Columns:
         figures = [
             (f.fixed_s, f.per_tuple_s, f.rate_per_s, f.backlog_load, f.gap_s, f.next_s,
-             f.most_load, f.slide_s, f.in_time, BEYOND * f.end_s)
+             f.slide_s, f.in_time, BEYOND * f.end_s)
             for f in flows
         ]  # fmt: skip
-        fixed, each, rate, backlog, gap, until_next, most_load, slide, in_time, end = (
-            np.array(figures, dtype=np.float64).reshape(len(flows), 10).T[:, :, None]
+        fixed, each, rate, backlog, gap, until_next, slide, in_time, end = (
+            np.array(figures, dtype=np.float64).reshape(len(flows), 9).T[:, :, None]
         )
-        return cls(
-            fixed, each, rate, backlog, gap, until_next, most_load, slide, in_time, end,
-            _by_graph(flows, windows=False), _by_graph(flows, windows=True),
-        )  # fmt: skip
+        rows, windows = _by_graph(flows, windows=False), _by_graph(flows, windows=True)
+        return cls(fixed, each, rate, backlog, gap, until_next, slide, in_time, end, rows, windows)
 
 
 def tabulate(
@@ -181,8 +175,8 @@ def tabulate(
         value[rows] += of.rate[rows] * weights[:, None] * worth
         latency[rows] = lag[rows] + (period[rows] - slide) / 2
     # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
-    value *= of.in_time / (1 + np.maximum(load - of.most_load, 0.0) / BEHIND)
-    load = np.minimum(load, of.most_load) + of.backlog
+    value *= of.in_time / (1 + np.maximum(load - 1, 0.0) / BEHIND)
+    load = np.minimum(load, 1.0) + of.backlog
     first = np.zeros_like(of.fixed)
     return Table(
         period_s=np.hstack([first + np.inf, period]),

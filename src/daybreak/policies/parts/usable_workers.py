@@ -10,8 +10,8 @@ from daybreak.policies.base import ProcessorUse
 
 #: Counted over so long, and not before there is this much of it.
 SPAN_NS, LEAST_NS = 3 * NS_PER_S, NS_PER_S
-#: From this share on the cores are in use as a whole, and then until it falls below the other.
-FULL, NO_LONGER = 0.9, 0.75
+#: From this share on the cores are in use as a whole.
+FULL = 0.9
 
 
 class _Sample(NamedTuple):
@@ -33,10 +33,6 @@ class UsableWorkers:
         self._workers = workers
         self._samples: deque[_Sample] = deque()
         self.count = float(workers)
-        #: Whether the cores are in use as a whole: then what one job gains others lose.
-        self.full = False
-        #: How many times as long jobs take as they would by themselves, at least.
-        self.crowding = 1.0
 
     def note(self, now_ns: int, working_ns: int, use: ProcessorUse | None) -> None:
         """What workers have spent on jobs so far; as often as is convenient."""
@@ -52,8 +48,6 @@ class UsableWorkers:
             return
         busy = busy_ns / (busy_ns + idle_ns)
         could = (working_ns - first.working_ns) / span_ns / busy
-        self.full = busy >= (NO_LONGER if self.full else FULL)
         # Cores that are idle show no limit, but may show that it was too low.
         could = could if busy >= FULL else max(could, self.count)
         self.count = min(max(could, float(use.cores)), float(self._workers))
-        self.crowding = max(self.count / use.cores, 1.0)
