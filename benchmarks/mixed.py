@@ -274,6 +274,7 @@ def _page(
     rates = ", ".join(f"{name} {rate:,.0f} rows/s" for name, rate in capacities.items())
     kept = [["criterion", "verdict", "found"]]
     kept += [[v.claim, "holds" if v.holds else "missed", v.found] for v in verdicts]
+    kept_in = "\nThe outcomes are those of all calls that named this file.\n" if args.resume else ""
     busy = f"\nOther processes that computed all the time: {args.busy}.\n" if args.busy else ""
     return f"""# Policies at and beyond capacity
 
@@ -297,7 +298,7 @@ Jobs run on two cores. `planned` has three threads for them, one of which is kep
 the others have two, as by default, and three where their name ends in -3. *Scheduling* is the
 processor time of the thread that decides, as a share of the elapsed time; the rest of the two cores
 is left to jobs and to reading.
-{busy}
+{busy}{kept_in}
 Made by `{shlex.join(["python", "benchmarks/mixed.py", *sys.argv[1:]])}`.
 
 {markdown([HEAD, *map(row, found)])}
