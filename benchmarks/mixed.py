@@ -198,7 +198,12 @@ def arguments() -> argparse.Namespace:
     add("--loads", type=lambda text: [float(x) for x in some(text)], help="shares of the capacity")
     add("--capacity", type=float, help="rows per second; left out, it is measured")
     add("--runs", type=int, help="of each case; the median counts; default 3, quick 1")
-    add("--resume", type=Path, metavar="FILE", help="keep outcomes there, and continue from it")
+    add(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep outcomes there, and continue from it; a new one for other code",
+    )
     add("--seconds", type=float, help="whose arrivals count, of each run; default 30, quick 12")
     add("--warm-up", type=float, default=10.0, help="seconds before that")
     add("--busy", type=int, default=0, help="processes that compute all the time beside each run")

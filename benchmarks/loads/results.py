@@ -13,7 +13,7 @@ from benchmarks.loads.scoring import Outcome
 
 
 class Case(NamedTuple):
-    """One run: the how-manieth of a policy at a load."""
+    """One run: the n-th of a policy at a load, from 0."""
 
     workload: str
     load: float
