@@ -130,11 +130,11 @@ def test_time_that_is_left_counts_from_the_first_start_that_missed_it(store: Seg
 
 
 def fill(store: SegmentStore, stream: str, segments: int) -> int:
-    """Segments of ten rows each; returns what one of them takes."""
+    """Segments of ten rows and as many bytes each; returns what one of them takes."""
     made = None
     for batch in range(segments):
         rows = pa.table({"n": pa.array(range(10), pa.int64())})
-        made = store.append(stream, "cp", batch, [batch], rows, arrival_ns=batch)
+        made = store.append(stream, "cp", batch, [batch], rows, arrival_ns=1000 + batch)
     assert made is not None
     return made.bytes
 
