@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +22,12 @@ from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.log.segment_files import write_segment
 from daybreak.spark.log.segments import SMALL_BYTES, Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 START = Cursor(0, 0)
 
@@ -148,6 +153,30 @@ def test_every_type_of_spark_comes_back_the_same_from_the_disk(
         again, _end = read(store, "r", START)
     assert again.schema.equals(held.schema)
     assert again.drop_columns(ARRIVAL).equals(pa.concat_tables([rich, rich]))
+
+
+@pytest.mark.spark
+def test_executors_read_packed_numbers_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    """In both of Spark's readers, with the extremes whose differences overflow."""
+    numbers = {"tiny": pa.int8(), "small": pa.int16(), "n": pa.int32(), "a.b": pa.int64()}
+    columns = {
+        name: pa.array([-(2 ** (t.bit_width - 1)), None, 2 ** (t.bit_width - 1) - 1, 0] * 300, t)
+        for name, t in numbers.items()
+    }
+    at = [datetime(1600, 1, 1, tzinfo=UTC), None, datetime(9999, 1, 1, tzinfo=UTC)] * 400
+    columns["at"] = pa.array(at, pa.timestamp("us", "UTC"))
+    columns["day"] = pa.array([t and t.date() for t in at], pa.date32())
+    columns["big"] = pa.array([2**63 - 1, -(2**63), None, 5] * 300, pa.int64())
+    rows = pa.table(columns)
+    with (tmp_path / "segment.parquet").open("wb") as out:
+        write_segment(rows, out)
+    assert pq.read_table(tmp_path / "segment.parquet").equals(rows)
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    for vectorized in ("true", "false"):
+        session.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+        read = session.read.parquet(str(tmp_path / "segment.parquet")).toArrow()
+        assert read.cast(rows.schema).equals(rows)
 
 
 def test_a_range_is_cut_across_segments(store: SegmentStore) -> None:

@@ -8,6 +8,7 @@ from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as kinds
 
 from daybreak.model import ConfigError
 from daybreak.spark.log import large_segments as large
@@ -129,8 +130,21 @@ class SegmentFiles:
 
 
 def write_segment(table: pa.Table, out: BinaryIO) -> None:
-    """Segments are short-lived and read as a whole: what makes files smaller costs more here."""
-    pq.write_table(table, out, use_dictionary=False, write_statistics=False)
+    """Segments are short-lived and read as a whole: what makes files smaller costs more here.
+
+    With one exception. Differences between whole numbers are packed into the bits they need, which
+    takes less time than compressing the numbers themselves (benchmarks/segments.py).
+    """
+    packed = {f.name: "DELTA_BINARY_PACKED" for f in table.schema if _is_packed(f)}
+    pq.write_table(
+        table, out, use_dictionary=False, write_statistics=False, column_encoding=packed or None
+    )
+
+
+def _is_packed(field: pa.Field) -> bool:
+    """Of a name with a dot, it is not clear which column is meant."""
+    numbers = kinds.is_integer, kinds.is_timestamp, kinds.is_date32
+    return "." not in field.name and any(is_one(field.type) for is_one in numbers)
 
 
 def _damaged(segment: SegmentRow, finding: str) -> ConfigError:
