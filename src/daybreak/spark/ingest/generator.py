@@ -40,12 +40,14 @@ class Rows:
 def stations(seed: int, n: NDArray[np.int64], now_us: int) -> pa.Table:
     """Weather stations in twelve districts; about one reading in a thousand is a fire."""
     mixed = _mix(n + np.int64(seed) * 1_000_003)
-    station = (mixed % 240).astype(np.int32)
+    station = _rest(mixed, 240).astype(np.int32)
     noise = _mix(mixed + 1)
-    fire = (noise % 1000) == 0
-    temperature = np.where(fire, 45 + noise % 30, noise % 41 - 2).astype(np.int32)
-    humidity = np.where(fire, noise % 15, 15 + (noise // 64) % 80).astype(np.int32)
-    wind = ((noise // 4096) % 90).astype(np.int32)
+    temperature = (_rest(noise, 41) - 2).astype(np.int32)
+    humidity = (15 + _rest(noise // 64, 80)).astype(np.int32)
+    wind = _rest(noise // 4096, 90).astype(np.int32)
+    fire = np.flatnonzero(_rest(noise, 1000) == 0)
+    temperature[fire] = 45 + noise[fire] % 30
+    humidity[fire] = noise[fire] % 15
     return pa.table(
         {
             "reading": pa.array(n),
@@ -199,3 +201,8 @@ def _mix(n: NDArray[np.int64]) -> NDArray[np.int64]:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
     return (z >> np.uint64(2)).astype(np.int64)
+
+
+def _rest(n: NDArray[np.int64], divisor: int) -> NDArray[np.int64]:
+    """``n % divisor``, in half the time: NumPy is much faster at dividing by one number."""
+    return n - n // divisor * divisor
