@@ -16,9 +16,11 @@ from tests.spark.windows.logs import bag
 
 from daybreak.spark.jobs.inmemory import MemoryFolder
 from daybreak.spark.jobs.prepared import plans as plans_module
+from daybreak.spark.jobs.prepared import train_runs
 from daybreak.spark.jobs.prepared.jvm import Java
 from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
-from daybreak.spark.jobs.prepared.plans import SWITCH, Cancelled, PlanRunner, Plans
+from daybreak.spark.jobs.prepared.plans import SWITCH, PlanRunner, Plans
+from daybreak.spark.jobs.prepared.train_runs import Cancelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -221,11 +223,11 @@ def test_an_expression_that_fails_is_left_to_the_ordinary_job(
 def test_memory_that_is_full_is_left_to_the_ordinary_job(
     plans: Plans, runner: PlanRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans_module, "MemoryFolder", lambda: MemoryFolder(tmp_path))
+    monkeypatch.setattr(train_runs, "MemoryFolder", lambda: MemoryFolder(tmp_path))
     wanted = recipe(KINDS["filter"])
     assert runner.run(wanted, TRAINS[0]) is not None
-    (folder,) = tmp_path.glob("daybreak-*")
-    assert [file.name for file in folder.iterdir()] == ["lock"], "rows do not stay in memory"
+    (folder,) = tmp_path.glob("daybreak-*/0")
+    assert not list(folder.iterdir()), "rows do not stay in memory"
     shorter = {name: table.slice(0, table.num_rows // 4) for name, table in TRAINS[0].items()}
     for name in ("in0", "out", "in0", "out"):  # a plan that fails otherwise is given up after three
         (folder / name).symlink_to("/dev/full")
@@ -332,7 +334,8 @@ def test_too_large_trains_and_results_take_ordinary_jobs(
     monkeypatch.setattr(plans_module, "MOST_ROWS", {"rows": 299, "join": 0, "aggregate": 0})
     assert runner.run(recipe(KINDS["filter"]), TRAINS[0]) is None
     monkeypatch.undo()
-    monkeypatch.setattr(plans_module, "MOST_BYTES", TRAINS[0]["a"].nbytes + TRAINS[0]["b"].nbytes)
+    most = TRAINS[0]["a"].nbytes + TRAINS[0]["b"].nbytes
+    monkeypatch.setattr(train_runs, "MOST_BYTES", most)
     many = "SELECT a.* FROM a LATERAL VIEW explode(sequence(1, 50)) t AS n"
     assert runner.run(recipe(many), TRAINS[0]) is None
     monkeypatch.setattr(plans_module, "MOST_BYTES", 1000)

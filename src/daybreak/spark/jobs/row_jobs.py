@@ -82,19 +82,23 @@ class RowJobs:
             return [alone(queries[0], tables)], None
         if found is not None:
             composite = found.made
-            result = composite.complete(found.table, table)
+            result = composite.complete(found.table, table, found.places)
         else:
             composite = self._compiler.composite(cell)
             frame = self._session.frame(composite.stream, table)
             result = self._compiler.composited(composite, frame).toArrow()
-        # One row for each, in their order; but what executors read from a file may lose it, and a
-        # join gives others.
+        # One row for each, or for some, in their order; but what executors read from a file may
+        # lose it, and a join gives others.
         one_each = composite.source.parsed is None
         in_order = one_each and (found is not None or is_few(table))
         of = {query.name: at for at, query in enumerate(cell)}
-        places = {of[q.name]: q.schema for q in queries}
-        since = composite.cutter.earliest(result, stamps[stream], places) if in_order else None
-        return composite.cutter.cut(result, places), since
+        wanted = {of[q.name]: q.schema for q in queries}
+        since = None
+        if in_order:
+            arrived = stamps[stream]
+            arrived = arrived if found is None or found.places is None else arrived[found.places]
+            since = composite.cutter.earliest(result, arrived, wanted)
+        return composite.cutter.cut(result, wanted), since
 
 
 def _first_in_memory(run: Callable[..., pa.Table], tables: Mapping[str, pa.Table]) -> pa.Table:

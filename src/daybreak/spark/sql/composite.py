@@ -198,14 +198,18 @@ class Composite:
         """The same without the source's own columns, for a caller that has them (``complete``)."""
         return self._plan(rows, [])
 
-    def complete(self, result: pa.Table, rows: pa.Table) -> pa.Table:
+    def complete(
+        self, result: pa.Table, rows: pa.Table, places: NDArray[np.int32] | None
+    ) -> pa.Table:
         """A result of ``beside``, together with the columns of the rows it is of, in order.
 
-        That of a join has columns of its own.
+        ``places``: of these rows; None for all. The result of a join has columns of its own.
         """
         if self.source.parsed is not None:
             return result
-        columns = [*result.columns, *(rows.column(at) for at in self._plain)]
+        mine = rows.select(self._plain)
+        mine = mine if places is None else mine.take(pa.array(places))
+        columns = [*result.columns, *mine.columns]
         names = [*result.column_names, *(_held(at) for at in self._plain)]
         return pa.Table.from_arrays(columns, names)
 
@@ -263,6 +267,13 @@ class Composite:
             value = make.make("If", make.any_of(kept), own, make.null(own))
             found.append(make.alias(value, f"e{at}"))
         return found
+
+
+def masks_of(parts: Sequence[Parts]) -> int:
+    """How many columns say who keeps a row; 0 where somebody keeps every row."""
+    if any(part.condition is None for part in parts):
+        return 0
+    return (len(parts) + BITS - 1) // BITS
 
 
 def _held(at: int) -> str:

@@ -14,6 +14,10 @@ import java.io.ObjectOutputStream;
 import java.io.ObjectStreamClass;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.NoSuchElementException;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -39,6 +43,7 @@ import org.apache.spark.storage.BlockInfoManager;
 import org.apache.spark.util.TaskCompletionListener;
 import scala.Option;
 import scala.Option$;
+import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map$;
 import scala.collection.immutable.Nil$;
@@ -210,6 +215,52 @@ class Loading extends ObjectInputStream {
     }
 }
 
+/** Rows that some query keeps: a bit of one of the first columns is set. Notes which ones. */
+class Kept extends AbstractIterator {
+    private final Iterator rows;
+    private final int masks;
+    private InternalRow next;
+    private int read = 0;
+    private int count = 0;
+    private int[] places = new int[1 << 12];
+
+    Kept(Iterator rows, int masks) {
+        this.rows = rows;
+        this.masks = masks;
+    }
+
+    public boolean hasNext() {
+        while (next == null && rows.hasNext()) {
+            InternalRow row = (InternalRow) rows.next();
+            for (int i = 0; i < masks && next == null; i++) {
+                next = row.getLong(i) != 0L ? row : null;
+            }
+            read++;
+        }
+        return next != null;
+    }
+
+    public Object next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException();
+        }
+        if (count == places.length) {
+            places = Arrays.copyOf(places, 2 * count);
+        }
+        places[count++] = read - 1;
+        Object row = next;
+        next = null;
+        return row;
+    }
+
+    /** The places of these rows among all, in the order of bytes that Python reads. */
+    byte[] written() {
+        ByteBuffer bytes = ByteBuffer.allocate(4 * count).order(ByteOrder.LITTLE_ENDIAN);
+        bytes.asIntBuffer().put(places, 0, count);
+        return bytes.array();
+    }
+}
+
 /** Runs plans as Spark's executor runs a task, on the thread of the caller. */
 public class Runs {
     /** Results of a run that are no number of rows. */
@@ -248,10 +299,12 @@ public class Runs {
 
     /**
      * Reads the trains in a folder and writes the result there, as Arrow streams behind their
-     * lengths. Returns the number of bytes, or why there is no result.
+     * lengths. Returns the number of bytes, or why there is no result. If its first columns are
+     * masks, rows that nobody keeps are left out, and the places of the others written beside it.
      */
-    public long run(TrainPlan plan, String tag, String folder, int leaves, long mostBytes)
-        throws Exception {
+    public long run(
+        TrainPlan plan, String tag, String folder, int leaves, int masks, long mostBytes
+    ) throws Exception {
         if (plan.isStale()) {
             return STALE;
         }
@@ -267,7 +320,7 @@ public class Runs {
         TaskContext$.MODULE$.setTaskContext(task);
         Throwable failure = null;
         try {
-            return write(plan, task, folder + "/out", mostBytes);
+            return write(plan, task, folder, masks, mostBytes);
         } catch (TaskKilledException error) {
             failure = error;
             plan.renew();
@@ -291,16 +344,19 @@ public class Runs {
         }
     }
 
-    private long write(TrainPlan plan, TaskContextImpl task, String target, long mostBytes)
-        throws Exception {
+    private long write(
+        TrainPlan plan, TaskContextImpl task, String folder, int masks, long mostBytes
+    ) throws Exception {
         DataOutputStream out = new DataOutputStream(
-            new BufferedOutputStream(new FileOutputStream(target), 1 << 16));
+            new BufferedOutputStream(new FileOutputStream(folder + "/out"), 1 << 16));
+        FileOutputStream places = masks > 0 ? new FileOutputStream(folder + "/places") : null;
         try {
             for (int i = 0; i < plan.partitions.length; i++) {
                 Iterator rows = new InterruptibleIterator(
                     task, plan.rdd.iterator(plan.partitions[i], task));
+                Kept kept = masks > 0 ? new Kept(rows, masks) : null;
                 Iterator batches = ArrowConverters$.MODULE$.toBatchWithSchemaIterator(
-                    rows, plan.schema, 1L << 17, 1L << 24, "UTC", true, false);
+                    kept != null ? kept : rows, plan.schema, 1L << 17, 1L << 24, "UTC", true, false);
                 while (batches.hasNext()) {
                     byte[] batch = (byte[]) batches.next();
                     if (out.size() + 4L + batch.length > mostBytes) {
@@ -309,10 +365,16 @@ public class Runs {
                     out.writeInt(batch.length);
                     out.write(batch);
                 }
+                if (kept != null) {
+                    places.write(kept.written());
+                }
             }
             return out.size();
         } finally {
             out.close();
+            if (places != null) {
+                places.close();
+            }
         }
     }
 

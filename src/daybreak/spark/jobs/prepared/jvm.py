@@ -50,6 +50,10 @@ class Java:
         """As large as the driver's heap may become."""
         return int(self._jvm.java.lang.Runtime.getRuntime().maxMemory())
 
+    def processors(self) -> int:
+        """Cores that the driver's JVM may use."""
+        return int(self._jvm.java.lang.Runtime.getRuntime().availableProcessors())
+
     def train(self, number: int, columns: Any) -> Rdd:
         """A leaf: the rows of the file with this number."""
         return self._new("Train", self._context._jsc.sc(), number, columns)

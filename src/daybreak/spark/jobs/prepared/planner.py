@@ -52,6 +52,11 @@ class Recipe:
     #: The rows it reads, by name.
     streams: Mapping[str, StructType]
     build: Callable[[Planner, Mapping[str, DataFrame]], Built]
+    #: Whether each row is computed by itself, so that parts of a train can be.
+    by_row: bool = False
+    #: The first columns of such a result that have a bit for each query. Rows without a bit are
+    #: left out.
+    masks: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,9 @@ class Planned:
     made: Any
     #: What it takes for as long as it is kept, static tables included.
     bytes: int
+    #: As in its recipe.
+    by_row: bool = False
+    masks: int = 0
     #: The declared tables that it holds rows of, and which version.
     tables: Mapping[str, int] = field(default_factory=dict)
     #: The copies of those who run it, by their tags.
@@ -110,8 +118,9 @@ class Planner:
         used = views_in(frame._jdf.queryExecution().analyzed()) if tables.by_name else set()
         holds = {n: v.number for n, v in tables.by_name.items() if n.lower() in used}
         return Planned(
-            prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes()), holds
-        )
+            prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes()),
+            recipe.by_row, recipe.masks, holds,
+        )  # fmt: skip
 
     def _columns(self, schema: StructType) -> Any:
         return self.session._jsparkSession.parseDataType(schema.json())

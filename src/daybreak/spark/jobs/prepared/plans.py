@@ -15,14 +15,22 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
-from daybreak.spark.jobs.inmemory import MemoryFolder
 from daybreak.spark.jobs.prepared.jvm import Java, Runs, Unfit
 from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
-from daybreak.spark.jobs.prepared.trains import read_result, write_train
+from daybreak.spark.jobs.prepared.train_runs import (
+    MOST_BYTES,
+    Cancelled,
+    Cores,
+    Output,
+    TrainRuns,
+    tag_of,
+)
 from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersions
 
 #: Set to anything but 0: every job is an ordinary one.
@@ -32,8 +40,6 @@ SWITCH = "DAYBREAK_ORDINARY_JOBS"
 #: is so many for each GB of the driver's heap, up to two.
 MOST_ROWS: Mapping[Shape, int] = {"rows": 3_200_000, "aggregate": 1_600_000, "join": 1_600_000}
 MOST_GB = 2.0
-#: What a train and its result may take, in memory that Python and the JVM share.
-MOST_BYTES = 256 << 20
 #: Plans that are kept, those used last; and what they may take, with static tables.
 MOST_PLANS = 500
 MOST_KEPT_BYTES = 512 << 20
@@ -45,10 +51,6 @@ MOST_FAILURES = 3
 #: much larger ones after each that ran, since others may have held the memory.
 SMALLER, LARGER = 0.5, 1.02
 _ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
-
-
-class Cancelled(Exception):
-    """The job's time was over while its plan ran."""
 
 
 def _is_planned(entry: Future[Planned]) -> bool:
@@ -91,6 +93,7 @@ class Plans:
         self._most_rows: dict[Hashable, float] = {}
         #: Why trains took an ordinary job, and how often.
         self.reasons: Counter[str] = Counter()
+        self.cores = Cores(1)
         #: None where this Spark lacks something, or it is switched off; then ``missing`` says why.
         self.runs: Runs | None = None
         self.missing = ""
@@ -103,6 +106,7 @@ class Plans:
             java = Java(spark)
             self.runs = java.runs()
             self._gb = min(java.heap_bytes() / 2**30, MOST_GB)
+            self.cores = Cores(min(java.processors(), spark.sparkContext.defaultParallelism))
         except Exception as error:
             self.missing = one_line(error)
 
@@ -118,7 +122,8 @@ class Plans:
         """Ends what runs under a tag: Spark's jobs, and a plan before its next row."""
         self._spark.sparkContext.cancelJobsWithTag(tag)
         if self.runs is not None:
-            self.runs.interrupt(tag)
+            for part in range(self.cores.count):
+                self.runs.interrupt(tag_of(tag, part))
 
     def probe(self, runner: PlanRunner) -> None:
         """Finds out, by a small plan, whether this version of Spark has all that it takes."""
@@ -177,8 +182,8 @@ class Plans:
         """A worker has ended: nobody runs its copies any more."""
         with self._guard:
             for entry in self._entries.values():
-                if _is_planned(entry):
-                    entry.result().copies.pop(tag, None)
+                for part in range(self.cores.count if _is_planned(entry) else 0):
+                    entry.result().copies.pop(tag_of(tag, part), None)
 
     def failed(self, key: Hashable) -> None:
         """A plan could not be made, or run: it is made again, some times, and then given up."""
@@ -229,6 +234,8 @@ class Computed(NamedTuple):
 
     table: pa.Table
     made: Any
+    #: Of which rows it is, see ``Output``.
+    places: NDArray[np.int32] | None
 
 
 class PlanRunner:
@@ -239,12 +246,11 @@ class PlanRunner:
         self._spark = spark
         self._tag = tag
         self._planner: Planner | None = None
-        self._folder: MemoryFolder | None = None
+        self._trains = TrainRuns(plans.cores, tag)
 
     def close(self) -> None:
+        self._trains.close()
         self._plans.forget(self._tag)
-        if self._folder is not None:
-            self._folder.close()
 
     def run(
         self,
@@ -302,36 +308,15 @@ class PlanRunner:
             result = self._run_once(planned, tables)
             if result is not None:
                 self._plans.succeeded(recipe.key)
-                return Computed(result, planned.made)
+                return Computed(result.table, planned.made, result.places)
             self._plans.drop(recipe.key)
         raise Unfit("a static table keeps changing")
 
-    def _run_once(self, planned: Planned, tables: Mapping[str, pa.Table]) -> pa.Table | None:
+    def _run_once(self, planned: Planned, tables: Mapping[str, pa.Table]) -> Output | None:
         """None if a static table has changed since the plan was made."""
-        runs = self._plans.runs
-        if runs is None:
+        if self._plans.runs is None:
             raise Unfit(self._plans.missing)
-        if self._folder is None:
-            self._folder = MemoryFolder()
-        path = self._folder.path
-        if self._tag not in planned.copies:
-            planned.copies[self._tag] = planned.plan.copy()
-        copy = planned.copies[self._tag]
-        try:
-            for number, leaf in enumerate(planned.leaves):
-                write_train(path / f"in{number}", tables[leaf.name], leaf.reads, leaf.layout)
-            written = runs.run(copy, self._tag, str(path), len(planned.leaves), MOST_BYTES)
-            match written:
-                case -1:
-                    raise Cancelled("cancelled")
-                case -2:
-                    return None
-                case -3:
-                    raise Unfit("the result is too large")
-            return read_result(path / "out", planned.schema)
-        finally:  # they take memory
-            for name in ("out", *(f"in{number}" for number in range(len(planned.leaves)))):
-                (path / name).unlink(missing_ok=True)
+        return self._trains.run(self._plans.runs, planned, tables)
 
     def _make_planner(self) -> Planner:
         if self._planner is None:

@@ -14,7 +14,7 @@ from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
 from daybreak.spark.jobs.windows import with_anchors
 from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.checked import CheckedQuery
-from daybreak.spark.sql.composite import Composite, quoted
+from daybreak.spark.sql.composite import Composite, masks_of, quoted
 from daybreak.spark.sql.forms import (
     Composable,
     FunctionBody,
@@ -56,7 +56,8 @@ def of_query(query: CheckedQuery, schemas: Schemas) -> Recipe:
 def of_composite(cell: Sequence[CheckedQuery], schemas: Schemas) -> Recipe:
     """Filters of one stream, or queries over the same join of it with static tables.
 
-    The result of filters lacks the stream's own columns (``Composite.complete``).
+    The result of filters lacks the stream's own columns, and rows that nobody keeps
+    (``Composite.complete``).
     """
     parts = parts_of(query.form for query in cell)
     source = parts[0].source
@@ -74,7 +75,9 @@ def of_composite(cell: Sequence[CheckedQuery], schemas: Schemas) -> Recipe:
         return Built(planner.catalyst.frame(plan, planner.session), composite)
 
     streams = {source.stream: schemas[source.stream]}
-    return Recipe(_key("composite", cell), streams, build)
+    by_row = source.parsed is None
+    masks = masks_of(parts) if by_row else 0
+    return Recipe(_key("composite", cell), streams, build, by_row, masks)
 
 
 def of_together(queries: Sequence[CheckedQuery], schemas: Schemas) -> Recipe:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from daybreak.spark.sql.composite import typed
 
@@ -27,6 +29,11 @@ def read_result(path: Path, schema: pa.Schema) -> pa.Table:
     """What a plan has written."""
     found = list(_streams(path))
     return pa.concat_tables(found) if found else schema.empty_table()
+
+
+def read_places(path: Path) -> NDArray[np.int32]:
+    """Of the rows of a train, the places of those that a result is of."""
+    return np.fromfile(path, np.dtype("<i4")).astype(np.int32, copy=False)
 
 
 def _streams(path: Path) -> Iterator[pa.Table]:

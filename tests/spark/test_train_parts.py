@@ -1,0 +1,144 @@
+"""Long trains of filters: computed in parts on idle cores, without the rows that nobody keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from daybreak.spark.ingest.generator import KINDS, stations
+from daybreak.spark.jobs.prepared import train_runs
+from daybreak.spark.jobs.prepared.plans import PlanRunner, Plans
+from daybreak.spark.jobs.prepared.recipes import of_composite
+from daybreak.spark.jobs.prepared.train_runs import Cancelled, Cores, Output
+from daybreak.spark.sql.check import Checker
+from daybreak.spark.sql.composite import BITS, plain_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = stations(5, np.arange(1003), 1_700_000_000_000_000)
+ALL = "SELECT reading, wind FROM readings"
+FEW = [
+    "SELECT reading, wind * 2 AS twice FROM readings WHERE wind > 80",
+    "SELECT * FROM readings WHERE temperature > 44",
+    "SELECT station FROM readings WHERE CASE WHEN wind < 3 THEN true END",
+    "SELECT station FROM readings WHERE false",
+]
+
+
+def test_a_job_takes_one_core_and_others_only_while_they_are_idle() -> None:
+    cores = Cores(3)
+    with cores.taken(1) as one:
+        with cores.taken(9) as rest, cores.taken(9) as none_left:
+            assert (one, rest, none_left) == (1, 2, 1)
+        with cores.taken(2) as two:
+            assert two == 2
+    with cores.taken(9) as everything:
+        assert everything == 3
+
+
+class Scripted(train_runs.TrainRuns):
+    """Parts end as they are told to."""
+
+    def __init__(self, parts: list[Callable[[], Output | None]]) -> None:
+        super().__init__(Cores(len(parts)), "test")
+        self.parts = parts
+        self.ended: list[int] = []
+
+    def _run_part(self, _runs: Any, _planned: Any, number: int, *_: Any) -> Output | None:
+        try:
+            return self.parts[number]()
+        finally:
+            self.ended.append(number)
+
+
+def _raise() -> Output:
+    raise Cancelled("cancelled")
+
+
+def _some() -> Output:
+    return Output(pa.table({"n": [1]}), np.array([0], np.int32))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_one_part_that_ends_early_ends_the_train(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no part is left running: the next train would share its files."""
+    monkeypatch.setattr(train_runs, "PART_ROWS", 1)
+    planned: Any = type("Planned", (), {"by_row": True})()
+    tables = {"a": pa.table({"n": [1, 2, 3]})}
+    parts: list[Callable[[], Output | None]] = [_some, _some, _some]
+    for early in (_raise, lambda: None):
+        parts[at] = early
+        trains, runs = Scripted(parts), cast(Any, None)
+        if early is _raise:
+            with pytest.raises(Cancelled):
+                trains.run(runs, planned, tables)
+        else:
+            assert trains.run(runs, planned, tables) is None
+        assert sorted(trains.ended) == [0, 1, 2]
+        with trains._cores.taken(9) as free:
+            assert free == 3
+        trains.close()
+
+
+@pytest.fixture(scope="module")
+def schema(spark: SparkSession) -> StructType:
+    return cast(StructType, StructType.fromDDL(KINDS["stations"].schema))
+
+
+@pytest.fixture(scope="module")
+def checker(spark: SparkSession, schema: StructType) -> Checker:
+    return Checker(spark, {"readings": schema})
+
+
+@pytest.fixture
+def runner(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlanRunner]:
+    monkeypatch.setattr(train_runs, "PART_ROWS", 100)
+    plans = Plans(spark)
+    plans.cores = Cores(3)
+    made = plans.worker("parts")
+    yield made
+    made.close()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("queries", [FEW, [*FEW, ALL], FEW * (BITS // len(FEW) + 1)])
+@pytest.mark.parametrize("rows", [0, 1, 199, 200, 1003])
+def test_a_train_in_parts_gives_the_rows_of_each_query_in_their_order(
+    spark: SparkSession,
+    checker: Checker,
+    schema: StructType,
+    runner: PlanRunner,
+    queries: list[str],
+    rows: int,
+) -> None:
+    checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(queries)]
+    train = ROWS.slice(0, rows)
+    found = runner.run(of_composite(checked, {"readings": schema}), {"readings": train})
+    assert found is not None
+    assert (found.places is None) == (ALL in queries)
+    if found.places is not None and rows > 1:
+        assert 0 < len(found.places) == found.table.num_rows < rows / 2
+    result = found.made.complete(found.table, train, found.places)
+    stamps = np.arange(1_000_000, 1_000_000 + rows)
+    stamps = stamps if found.places is None else stamps[found.places]
+    arrow = [to_arrow_schema(c.schema, timezone="UTC") for c in checked]
+    schemas = dict(enumerate(map(plain_schema, arrow)))
+    since = found.made.cutter.earliest(result, stamps, schemas)
+    cut = found.made.cutter.cut(result, schemas)
+    session = spark.newSession()
+    data: Any = train
+    session.createDataFrame(data, schema).createOrReplaceTempView("readings")
+    for sql, arrow_schema, table, first in zip(
+        queries[:5], schemas.values(), cut, since, strict=False
+    ):
+        assert table.equals(session.sql(sql).toArrow().cast(arrow_schema)), sql
+        of_kept = f"SELECT min(reading) FROM readings WHERE {sql.partition('WHERE')[2] or 'true'}"
+        [(n,)] = session.sql(of_kept).collect()
+        assert first == (None if n is None else 1_000_000 + n), sql
