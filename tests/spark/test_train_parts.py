@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = stations(5, np.arange(1003), 1_700_000_000_000_000)
+THREE = {"a": pa.table({"n": [1, 2, 3]})}
+BY_ROW: Any = SimpleNamespace(by_row=True)
 ALL = "SELECT reading, wind FROM readings"
 FEW = [
     "SELECT reading, wind * 2 AS twice FROM readings WHERE wind > 80",
@@ -49,13 +52,36 @@ class Scripted(train_runs.TrainRuns):
     def __init__(self, parts: list[Callable[[], Output | None]]) -> None:
         super().__init__(Cores(len(parts)), "test")
         self.parts = parts
+        self.begun: list[int] = []
         self.ended: list[int] = []
 
     def _run_part(self, _runs: Any, _planned: Any, number: int, *_: Any) -> Output | None:
+        self.begun.append(number)
         try:
             return self.parts[number]()
         finally:
             self.ended.append(number)
+
+
+def test_a_train_that_is_too_long_runs_in_parts_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(train_runs, "MOST_BYTES", THREE["a"].nbytes // 2)
+    for most_rows, rows in ((9, [1, 2]), (1, [1, 1, 1])):
+        seen: list[int] = []
+
+        class Seeing(train_runs.TrainRuns):
+            def _run_part(self, _r: Any, _p: Any, lane: int, tables: Any, _m: int) -> Output:
+                assert lane == 0
+                seen.append(tables["a"].num_rows)  # noqa: B023
+                return Output(tables["a"], np.array([0], np.int32))
+
+        found = Seeing(Cores(2), "test").run(cast(Any, None), BY_ROW, THREE, most_rows)
+        assert found is not None
+        assert found.table.equals(THREE["a"])
+        assert found.places is not None
+        assert found.places.tolist() == np.cumsum([0, *seen[:-1]]).tolist()
+        assert seen == rows
 
 
 def _raise() -> Output:
@@ -70,18 +96,17 @@ def _some() -> Output:
 def test_one_part_that_ends_early_ends_the_train(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no part is left running: the next train would share its files."""
     monkeypatch.setattr(train_runs, "PART_ROWS", 1)
-    planned: Any = type("Planned", (), {"by_row": True})()
-    tables = {"a": pa.table({"n": [1, 2, 3]})}
     parts: list[Callable[[], Output | None]] = [_some, _some, _some]
     for early in (_raise, lambda: None):
         parts[at] = early
         trains, runs = Scripted(parts), cast(Any, None)
         if early is _raise:
             with pytest.raises(Cancelled):
-                trains.run(runs, planned, tables)
+                trains.run(runs, BY_ROW, THREE, 9)
         else:
-            assert trains.run(runs, planned, tables) is None
-        assert sorted(trains.ended) == [0, 1, 2]
+            assert trains.run(runs, BY_ROW, THREE, 9) is None
+        assert at in trains.ended
+        assert sorted(trains.ended) == sorted(trains.begun)
         with trains._cores.taken(9) as free:
             assert free == 3
         trains.close()

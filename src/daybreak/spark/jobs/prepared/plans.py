@@ -37,7 +37,7 @@ from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersi
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
 #: Up to so many rows of all streams one thread is at least twice as fast as an ordinary job on two
 #: cores (benchmarks/without_a_job.py --crossover). Aggregates and joins build tables in the JVM: it
-#: is so many for each GB of the driver's heap, up to two.
+#: is so many for each GB of the driver's heap, up to two. Longer trains of filters run in parts.
 MOST_ROWS: Mapping[Shape, int] = {"rows": 3_200_000, "aggregate": 1_600_000, "join": 1_600_000}
 MOST_GB = 2.0
 #: Plans that are kept, those used last; and what they may take, with static tables.
@@ -197,9 +197,10 @@ class Plans:
             self._entries[key] = given_up
 
     def too_large(self, key: Hashable, rows: int) -> None:
-        """There was no memory for so many rows: a new plan is made for shorter trains."""
+        """There was no memory for so many rows: a new plan is made for shorter trains, or parts."""
         with self._guard:
-            self._most_rows[key] = SMALLER * rows
+            most = self._most_rows.get(key, max(MOST_ROWS.values()))
+            self._most_rows[key] = SMALLER * min(rows, most)
             self._entries.pop(key, None)
 
     def most_rows(self, key: Hashable, shape: Shape) -> float:
@@ -283,7 +284,7 @@ class PlanRunner:
         """Plans, compiles and runs it once over no rows; ``Unfit`` if it has to be a job."""
         planned = self._plans.get(recipe, self._make_planner, self._plans.tables())
         nothing = {leaf.name: pa.table({}) for leaf in planned.leaves}
-        self._run_once(planned, nothing)
+        self._run_once(planned, nothing, 1)
 
     def compute(
         self,
@@ -293,7 +294,7 @@ class PlanRunner:
     ) -> Computed:
         """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
         rows = _rows(tables)
-        if sum(table.nbytes for table in tables.values()) > MOST_BYTES:
+        if not recipe.by_row and sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
         versions = self._plans.tables() if static is None else static
         for _ in range(2):  # the second time where a static table has changed
@@ -303,20 +304,23 @@ class PlanRunner:
             if any(number < versions.number(name) for name, number in planned.tables.items()):
                 self._plans.drop(recipe.key)
                 continue
-            if rows > self._plans.most_rows(recipe.key, planned.shape):
+            most_rows = self._plans.most_rows(recipe.key, planned.shape)
+            if not recipe.by_row and rows > most_rows:
                 raise Unfit("too many rows")
-            result = self._run_once(planned, tables)
+            result = self._run_once(planned, tables, most_rows)
             if result is not None:
                 self._plans.succeeded(recipe.key)
                 return Computed(result.table, planned.made, result.places)
             self._plans.drop(recipe.key)
         raise Unfit("a static table keeps changing")
 
-    def _run_once(self, planned: Planned, tables: Mapping[str, pa.Table]) -> Output | None:
+    def _run_once(
+        self, planned: Planned, tables: Mapping[str, pa.Table], most_rows: float
+    ) -> Output | None:
         """None if a static table has changed since the plan was made."""
         if self._plans.runs is None:
             raise Unfit(self._plans.missing)
-        return self._trains.run(self._plans.runs, planned, tables)
+        return self._trains.run(self._plans.runs, planned, tables, most_rows)
 
     def _make_planner(self) -> Planner:
         if self._planner is None:

@@ -1,7 +1,8 @@
 """Runs a plan over a train: on the caller's thread, and a long one on cores that are idle, too.
 
-A cell has one job at a time. Where each row is computed by itself, parts of its train can be
-computed at once, so that a cell may take more than one core if nobody else does.
+A cell has one job at a time. Where each row is computed by itself, its train can be computed in
+parts: as many at once as there are idle cores, so that a cell may take more than one if nobody else
+does; and one after the other, so that no train is too long.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +71,7 @@ class TrainRuns:
         self._cores = cores
         self._tag = tag
         self._folder: MemoryFolder | None = None
+        self._making = threading.Lock()
         self._helpers: ThreadPoolExecutor | None = None
 
     def close(self) -> None:
@@ -77,24 +80,47 @@ class TrainRuns:
         if self._folder is not None:
             self._folder.close()
 
-    def run(self, runs: Runs, planned: Planned, tables: Mapping[str, pa.Table]) -> Output | None:
+    def run(
+        self, runs: Runs, planned: Planned, tables: Mapping[str, pa.Table], most_rows: float
+    ) -> Output | None:
         """None if a static table has changed since the plan was made.
 
+        ``most_rows``: of one run of the plan. A train is cut into runs that are no longer if each
+        of its rows is computed by itself; others have been refused before.
         ``Cancelled`` if it was interrupted, ``Unfit`` if it takes too much memory.
         """
-        rows = sum(table.num_rows for table in tables.values())
-        most = rows // PART_ROWS if planned.by_row else 1
-        with self._cores.taken(most) as count:
-            parts = _parts(tables, rows, count)
-            others = [
-                self._helping().submit(self._run_part, runs, planned, number, part, count)
-                for number, part in enumerate(parts[1:], 1)
-            ]
+        if not planned.by_row:
+            return self._run_part(runs, planned, 0, tables, MOST_BYTES)
+        [(name, table)] = tables.items()
+        rows = table.num_rows
+        with self._cores.taken(rows // PART_ROWS) as lanes:
+            most_bytes = MOST_BYTES // lanes
+            count = max(lanes, ceil(rows / most_rows), ceil(table.nbytes / most_bytes))
+            parts = _parts(table, count)
+            found: list[Output | None] = [None] * count
+            over = threading.Event()
+
+            def work(lane: int) -> None:
+                """Every so many-th part; nothing more once a part has failed anywhere."""
+                try:
+                    for at in range(lane, count, lanes):
+                        if not over.is_set():
+                            mine = {name: parts[at]}
+                            found[at] = self._run_part(runs, planned, lane, mine, most_bytes)
+                            if found[at] is None:
+                                over.set()
+                except BaseException:
+                    over.set()
+                    raise
+
+            others = [self._helping().submit(work, lane) for lane in range(1, lanes)]
             try:
-                first = self._run_part(runs, planned, 0, parts[0], count)
+                work(0)
             finally:
                 wait(others)
-            return _joined([first, *(other.result() for other in others)], parts)
+            for other in others:
+                other.result()
+            return _joined(found, parts)
 
     def _helping(self) -> ThreadPoolExecutor:
         """Threads for the other parts of a train."""
@@ -104,19 +130,23 @@ class TrainRuns:
         return self._helpers
 
     def _run_part(
-        self, runs: Runs, planned: Planned, number: int, tables: Mapping[str, pa.Table], parts: int
+        self,
+        runs: Runs,
+        planned: Planned,
+        lane: int,
+        tables: Mapping[str, pa.Table],
+        most_bytes: int,
     ) -> Output | None:
-        tag = tag_of(self._tag, number)
+        """One run of the plan, by this worker's thread or one of its helpers."""
+        tag = tag_of(self._tag, lane)
         if tag not in planned.copies:
             planned.copies[tag] = planned.plan.copy()
-        path = self._place(number)
+        path = self._place(lane)
         leaves, masks = planned.leaves, planned.masks
         try:
             for at, leaf in enumerate(leaves):
                 write_train(path / f"in{at}", tables[leaf.name], leaf.reads, leaf.layout)
-            written = runs.run(
-                planned.copies[tag], tag, str(path), len(leaves), masks, MOST_BYTES // parts
-            )
+            written = runs.run(planned.copies[tag], tag, str(path), len(leaves), masks, most_bytes)
             match written:
                 case -1:
                     raise Cancelled("cancelled")
@@ -130,41 +160,37 @@ class TrainRuns:
             for file in path.iterdir():
                 file.unlink()
 
-    def _place(self, number: int) -> Path:
-        """The folder of a part; called by the thread that runs it."""
-        if self._folder is None:
-            self._folder = MemoryFolder()
-        path = self._folder.path / str(number)
+    def _place(self, lane: int) -> Path:
+        """The folder of a lane."""
+        with self._making:
+            if self._folder is None:
+                self._folder = MemoryFolder()
+        path = self._folder.path / str(lane)
         path.mkdir(exist_ok=True)
         return path
 
 
-def tag_of(worker: str, part: int) -> str:
-    """Under which a part of a train runs; the first one under that of its worker."""
-    return f"{worker}/{part}" if part else worker
+def tag_of(worker: str, lane: int) -> str:
+    """Under which a lane of a worker runs; the first one under that of the worker."""
+    return f"{worker}/{lane}" if lane else worker
 
 
-def _parts(tables: Mapping[str, pa.Table], rows: int, count: int) -> list[Mapping[str, pa.Table]]:
-    """A train in so many parts; if there are several, it has one table."""
-    if count == 1:
-        return [tables]
-    [(name, table)] = tables.items()
-    bounds = [rows * at // count for at in range(count + 1)]
-    return [{name: table.slice(a, b - a)} for a, b in pairwise(bounds)]
+def _parts(table: pa.Table, count: int) -> list[pa.Table]:
+    """A train in so many parts of equal length."""
+    bounds = [table.num_rows * at // count for at in range(count + 1)]
+    return [table.slice(a, b - a) for a, b in pairwise(bounds)]
 
 
-def _joined(
-    found: Sequence[Output | None], parts: Sequence[Mapping[str, pa.Table]]
-) -> Output | None:
+def _joined(found: Sequence[Output | None], parts: Sequence[pa.Table]) -> Output | None:
+    """The outputs of parts as that of the train; None if a part has none."""
     some = [output for output in found if output is not None]
     if len(some) < len(found):
         return None
-    if len(some) == 1:
-        return some[0]
     table = pa.concat_tables([output.table for output in some])
-    places, before = [], 0
-    for output, part in zip(some, parts, strict=True):
-        if output.places is not None:
-            places.append(output.places + np.int32(before))
-        before += sum(rows.num_rows for rows in part.values())
+    before = np.cumsum([0, *(part.num_rows for part in parts)]).tolist()
+    places = [
+        output.places + np.int32(n)
+        for output, n in zip(some, before, strict=False)
+        if output.places is not None
+    ]
     return Output(table, np.concatenate(places) if places else None)
