@@ -547,6 +547,25 @@ def test_with_three_workers_one_has_no_long_job(three_workers: Planned) -> None:
     assert policy._room_ns(mine, [worthy], 10, 0) == ANY_LENGTH, "a short one does end"
 
 
+def test_on_busy_cores_no_worker_is_left_to_what_is_worth_less(three_workers: Planned) -> None:
+    """Only to what is worthier than a job under way: one more job makes each take longer."""
+    policy = three_workers
+    cells_of = policy._plan.cells
+    order = sorted(range(len(cells_of)), key=policy._plan.density.__getitem__)
+    order = [c for c in order if policy._period_ns[c] is not None]
+    least, middle, most = (
+        _Candidate(0, 0, c, cells_of[c].queries[0], 0) for c in (order[0], order[3], order[-1])
+    )
+    policy._out = {w: JobUnderWay(cells_of[order[3]], 0, 50, box=0, before=0) for w in (0, 1)}
+    assert policy._uncrowded([least, most], [middle]) == ([least, most], [middle])
+    policy.planner.usable.enough_jobs = 2
+    assert policy._uncrowded([least, middle, most], [middle]) == ([most], [])
+    policy._suspended.add(order[3])
+    assert policy._uncrowded([least, most], [middle]) == ([least, most], []), "not served by plan"
+    del policy._out[1]
+    assert policy._uncrowded([least], [middle]) == ([least], [middle]), "a core is idle"
+
+
 def test_windows_of_unknown_length_run_one_after_the_other(three_workers: Planned) -> None:
     policy = three_workers
     cells_of = policy._plan.cells

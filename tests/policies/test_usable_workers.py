@@ -14,7 +14,7 @@ class Machine:
     """Two cores and some workers, as time passes."""
 
     def __init__(self, workers: int) -> None:
-        self._usable = UsableWorkers(workers)
+        self.usable = UsableWorkers(workers)
         self._at_ns = self._working_ns = self._busy_ns = self._idle_ns = 0
 
     def passes(self, seconds: int, *, working: float, busy: float) -> float:
@@ -25,8 +25,8 @@ class Machine:
             self._busy_ns += round(2 * busy * S / 10)
             self._idle_ns += round(2 * (1 - busy) * S / 10)
             use = ProcessorUse(2, self._busy_ns, self._idle_ns)
-            self._usable.note(self._at_ns, self._working_ns, use)
-        return self._usable.count
+            self.usable.note(self._at_ns, self._working_ns, use)
+        return self.usable.count
 
 
 def test_workers_beyond_what_busy_cores_bear_do_not_count() -> None:
@@ -51,8 +51,22 @@ def test_a_limit_that_was_too_low_is_raised_by_what_is_seen_later() -> None:
     assert machine.passes(5, working=0.3, busy=0.6) == pytest.approx(2.5), "stays"
 
 
+def test_while_cores_are_busy_as_many_jobs_are_enough() -> None:
+    machine = Machine(3)
+    machine.passes(5, working=2.2, busy=0.8)
+    assert machine.usable.enough_jobs == 3
+    machine.passes(5, working=2.2, busy=1.0)
+    assert machine.usable.enough_jobs == 2
+    machine.passes(5, working=2.0, busy=0.7)
+    assert machine.usable.enough_jobs == 3
+    alone = Machine(1)
+    alone.passes(5, working=1.0, busy=1.0)
+    assert alone.usable.enough_jobs == 1
+
+
 def test_without_a_processor_all_workers_count() -> None:
     usable = UsableWorkers(4)
     usable.note(0, 0, None)
     usable.note(5 * S, 0, None)
     assert usable.count == 4.0
+    assert usable.enough_jobs == 4

@@ -166,7 +166,7 @@ class Planned(BasePolicy):
             return None
         self.work.invocations += 1
         self.work.scanned += len(self.units.ready)
-        served, others = map(self._foreseen, self._candidates(now_ns))
+        served, others = map(self._foreseen, self._uncrowded(*self._candidates(now_ns)))
         self.work.compared += len(served) + len(others)
         plan = self._due(served, now_ns, worker)
         back = [c for c in others if c.cell in self._plan.returning]
@@ -230,8 +230,7 @@ class Planned(BasePolicy):
         """
         density = self._plan.density
         # Who is not served by plan makes way for all who are.
-        planned = self._period_ns[c.cell] is not None and c.cell not in self._suspended
-        mine = density[c.cell] if planned else -1.0
+        mine = density[c.cell] if self._is_served(c.cell) else -1.0
         worthier = [o.latest_ns for o in served if density[o.cell] > mine]
         latest_ns = min([now_ns + self._calm_ns[c.cell], *worthier])
         overrun = self._overrun.factor
@@ -330,6 +329,24 @@ class Planned(BasePolicy):
                 latest_ns = max(due_ns, head_ns + self._bears_ns[cell])
                 served.append(_Candidate(latest_ns, due_ns, cell, q, head_ns))
         return served, others
+
+    def _uncrowded(
+        self, served: list[_Candidate], others: list[_Candidate]
+    ) -> tuple[list[_Candidate], list[_Candidate]]:
+        """What may begin: all, unless enough jobs to keep all cores busy are under way.
+
+        No time is spare then, and one more job makes each of them take longer. Only cells that are
+        worthier than one of those need not wait for its end.
+        """
+        if len(self._out) < self.planner.usable.enough_jobs:
+            return served, others
+        density, cell_of = self._plan.density, self._cell_of
+        under_way = [cell_of[out.cell.queries[0]] for out in self._out.values()]
+        least = min(density[c] if self._is_served(c) else -1.0 for c in under_way)
+        return [c for c in served if density[c.cell] > least], []
+
+    def _is_served(self, cell: int) -> bool:
+        return self._period_ns[cell] is not None and cell not in self._suspended
 
     def _foreseen(self, candidates: list[_Candidate]) -> list[_Candidate]:
         """All but long jobs of unknown length, if there are as many under way as may be."""

@@ -33,6 +33,9 @@ class UsableWorkers:
         self._workers = workers
         self._samples: deque[_Sample] = deque()
         self.count = float(workers)
+        #: How many jobs at once are enough. While all cores are busy, more only slow each other
+        #: down.
+        self.enough_jobs = workers
 
     def note(self, now_ns: int, working_ns: int, use: ProcessorUse | None) -> None:
         """What workers have spent on jobs so far; as often as is convenient."""
@@ -47,6 +50,7 @@ class UsableWorkers:
         if span_ns < LEAST_NS or busy_ns <= 0:
             return
         busy = busy_ns / (busy_ns + idle_ns)
+        self.enough_jobs = min(use.cores, self._workers) if busy >= FULL else self._workers
         could = (working_ns - first.working_ns) / span_ns / busy
         # Cores that are idle show no limit, but may show that it was too low.
         could = could if busy >= FULL else max(could, self.count)
