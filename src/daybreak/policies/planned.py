@@ -137,7 +137,7 @@ class Planned(BasePolicy):
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
-            self.planner.took(out.cell, taken, out.riders, took_ns)
+            self.planner.took(out.cell, taken, out.riders, took_ns, worker)
             if out.trial and took_ns * FAR_OFF < out.expected_ns:
                 self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them
             if took_ns > LONG * self._longest_s * NS_PER_S:

@@ -45,7 +45,8 @@ FIRST, GROWTH = 5_000, 4
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET, REMEMBERED = 0.2, 16
 #: That so many jobs of a cell take up to so much longer says nothing: Spark compiles them, once for
-#: each worker.
+#: each worker. If the second one on a worker does, and no other was as fast as expected, the fastest
+#: shows what they cost.
 WARM_JOBS, COMPILING_NS = 5, 2_000_000_000
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
@@ -110,6 +111,7 @@ class _Counted(NamedTuple):
     tuples: int
     riders: int
     took_ns: float
+    worker: int
     #: It took longer than expected, perhaps to be compiled.
     cold: bool
 
@@ -152,8 +154,8 @@ class CellPlanner:
         """The share of all workers' time that is planned."""
         return self._target / self.strain * (self.usable.count / self._view.workers)
 
-    def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float) -> None:
-        """A job of this cell ended, on so many tuples and with so many riders."""
+    def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float, worker: int) -> None:
+        """A job of this cell ended on a worker, on so many tuples and with so many riders."""
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
@@ -161,7 +163,7 @@ class CellPlanner:
             return
         self._longest[key] = max(self._longest.get(key, 0), tuples)
         cold = self._jobs[key] <= WARM_JOBS and 0 < actual_ns - expected_ns < COMPILING_NS
-        ended = _Counted(tuples, riders, actual_ns, cold)
+        ended = _Counted(tuples, riders, actual_ns, worker, cold)
         self._took.setdefault(key, deque(maxlen=REMEMBERED)).append(ended)
 
     def jobs(self, cell: Cell) -> int:
@@ -203,14 +205,17 @@ class CellPlanner:
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
-        actual = expected = 0.0
-        some_cold = False
         # Against what is known now: a model that has learned since is not corrected twice.
-        for job in self._took.get(cell.queries[0], ()):
-            some_cold |= job.cold
+        jobs = [(j, cell.cost.of(j.tuples, j.riders)) for j in self._took.get(cell.queries[0], ())]
+        some_cold = any(job.cold for job, _ in jobs)
+        actual = expected = 0.0
+        for job, expected_ns in jobs:
             if not job.cold:
                 actual = (1 - FORGET) * actual + job.took_ns
-                expected = (1 - FORGET) * expected + cell.cost.of(job.tuples, job.riders)
+                expected = (1 - FORGET) * expected + expected_ns
+        if not expected and len(jobs) > len({job.worker for job, _ in jobs}):
+            job, expected = min(jobs, key=lambda one: one[0].took_ns / one[1])
+            actual = job.took_ns
         if not expected:
             return 1.0
         # Where slow ones do not count, the others must not make it look cheaper than it is.
