@@ -45,8 +45,8 @@ FIRST, GROWTH = 5_000, 4
 #: How much of what jobs cost more or less than expected is forgotten with each job.
 FORGET, REMEMBERED = 0.2, 16
 #: That so many jobs of a cell take up to so much longer says nothing: Spark compiles them, once for
-#: each worker. If the second one on a worker does, and no other was as fast as expected, the fastest
-#: shows what they cost.
+#: each worker. If a worker's second one does, and no other was as fast as expected, the fastest of
+#: them shows what they cost.
 WARM_JOBS, COMPILING_NS = 5, 2_000_000_000
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
