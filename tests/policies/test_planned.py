@@ -567,14 +567,27 @@ def test_on_busy_cores_no_worker_is_left_to_what_is_worth_less(three_workers: Pl
     least, middle, most = (
         _Candidate(0, 0, c, cells_of[c].queries[0], 0) for c in (order[0], order[3], order[-1])
     )
+    policy._overrun = Overrun()
     policy._out = {w: JobUnderWay(cells_of[order[3]], 0, 50, box=0, before=0) for w in (0, 1)}
-    assert policy._uncrowded([least, most], [middle]) == ([least, most], [middle])
+    assert policy._uncrowded([least, most], [middle], 10) == ([least, most], [middle])
     policy.planner.usable.enough_jobs = 2
-    assert policy._uncrowded([least, middle, most], [middle]) == ([most], [])
+    assert policy._uncrowded([least, middle, most], [middle], 10) == ([most], [])
+    assert policy._uncrowded([least, most], [middle], 51) == ([least, most], []), "overdue"
     policy._suspended.add(order[3])
-    assert policy._uncrowded([least, most], [middle]) == ([least, most], []), "not served by plan"
+    assert policy._uncrowded([least, most], [middle], 10) == ([least, most], []), "not served"
     del policy._out[1]
-    assert policy._uncrowded([least], [middle]) == ([least], [middle]), "a core is idle"
+    assert policy._uncrowded([least], [middle], 10) == ([least], [middle]), "a core is idle"
+
+
+def test_a_job_under_way_of_a_query_that_was_dropped_holds_nobody_up(
+    three_workers: Planned,
+) -> None:
+    policy = three_workers
+    policy.planner.usable.enough_jobs = 2
+    gone = Cell((10**6,), JobCost(9e6, 1e3))
+    policy._out = {w: JobUnderWay(gone, 0, 50, box=0, before=0) for w in (0, 1)}
+    waiting = [_Candidate(0, 0, 0, policy._plan.cells[0].queries[0], 0)]
+    assert policy._uncrowded(waiting, waiting, 10) == (waiting, [])
 
 
 def test_windows_of_unknown_length_run_one_after_the_other(three_workers: Planned) -> None:

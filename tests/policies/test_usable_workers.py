@@ -64,6 +64,13 @@ def test_while_cores_are_busy_as_many_jobs_are_enough() -> None:
     assert alone.usable.enough_jobs == 1
 
 
+def test_a_machine_that_does_not_list_its_cores_has_one() -> None:
+    usable = UsableWorkers(3)
+    for second in range(5):
+        usable.note(second * S, second * S, ProcessorUse(0, second * S, 0))
+    assert usable.enough_jobs == 1
+
+
 def test_without_a_processor_all_workers_count() -> None:
     usable = UsableWorkers(4)
     usable.note(0, 0, None)

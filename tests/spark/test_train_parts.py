@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.spark.ingest.generator import KINDS, stations
+from daybreak.spark.jobs.prepared import plans as plans_module
 from daybreak.spark.jobs.prepared import train_runs
 from daybreak.spark.jobs.prepared.plans import PlanRunner, Plans
 from daybreak.spark.jobs.prepared.recipes import of_composite
@@ -112,6 +113,38 @@ def test_one_part_that_ends_early_ends_the_train(at: int, monkeypatch: pytest.Mo
         trains.close()
 
 
+def test_other_plans_take_a_core_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_runs, "PART_ROWS", 1)
+    cores = Cores(2)
+    seen: list[int] = []
+
+    class Counting(train_runs.TrainRuns):
+        def _run_part(self, *_: Any) -> Output | None:
+            with cores.taken(2) as more:
+                seen.append(more)
+            return _some()
+
+    whole: Any = SimpleNamespace(by_row=False)
+    Counting(cores, "test").run(cast(Any, None), whole, THREE, 9)
+    assert seen == [1], "one of two was free"
+
+
+def test_threads_of_parts_keep_no_program_from_ending() -> None:
+    helper = train_runs.Helper("test")
+    assert helper._thread.daemon
+    done: list[int] = []
+    helper.submit(done.append, 7).result(timeout=30)
+    assert done == [7]
+    with pytest.raises(ValueError, match="whatever"):
+        helper.submit(_fail, 1).result(timeout=30)
+    helper.close()
+    assert not helper._thread.is_alive()
+
+
+def _fail(_lane: int) -> None:
+    raise ValueError("whatever")
+
+
 @pytest.fixture(scope="module")
 def schema(spark: SparkSession) -> StructType:
     return cast(StructType, StructType.fromDDL(KINDS["stations"].schema))
@@ -167,3 +200,26 @@ def test_a_train_in_parts_gives_the_rows_of_each_query_in_their_order(
         of_kept = f"SELECT min(reading) FROM readings WHERE {sql.partition('WHERE')[2] or 'true'}"
         [(n,)] = session.sql(of_kept).collect()
         assert first == (None if n is None else 1_000_000 + n), sql
+
+
+@pytest.mark.spark
+def test_without_memory_for_a_plan_long_trains_are_ordinary_jobs_until_there_is_some(
+    spark: SparkSession, checker: Checker, schema: StructType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut into parts of what a short train left as its limit, they would be thousands."""
+    monkeypatch.setattr(plans_module, "MOST_ROWS", dict.fromkeys(plans_module.MOST_ROWS, 100))
+    plans = Plans(spark)
+    runner = plans.worker("memory")
+    recipe = of_composite([checker.sql("q", FEW[0])], {"readings": schema})
+
+    def runs(rows: int) -> bool:
+        return runner.run(recipe, {"readings": ROWS.slice(0, rows)}) is not None
+
+    assert runs(1000), "ten parts"
+    plans.too_large(recipe.key, 10)
+    assert not runs(1000)
+    assert not runs(6)
+    for _ in range(200):
+        assert runs(5)
+    assert runs(1000), "in time"
+    runner.close()

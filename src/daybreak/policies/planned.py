@@ -166,7 +166,7 @@ class Planned(BasePolicy):
             return None
         self.work.invocations += 1
         self.work.scanned += len(self.units.ready)
-        served, others = map(self._foreseen, self._uncrowded(*self._candidates(now_ns)))
+        served, others = map(self._foreseen, self._uncrowded(*self._candidates(now_ns), now_ns))
         self.work.compared += len(served) + len(others)
         plan = self._due(served, now_ns, worker)
         back = [c for c in others if c.cell in self._plan.returning]
@@ -331,19 +331,24 @@ class Planned(BasePolicy):
         return served, others
 
     def _uncrowded(
-        self, served: list[_Candidate], others: list[_Candidate]
+        self, served: list[_Candidate], others: list[_Candidate], now_ns: int
     ) -> tuple[list[_Candidate], list[_Candidate]]:
         """What may begin: all, unless enough jobs to keep all cores busy are under way.
 
         No time is spare then, and one more job makes each of them take longer. Only cells that are
-        worthier than one of those need not wait for its end.
+        worthier than one of those need not wait for its end; nobody waits for one that is overdue.
         """
         if len(self._out) < self.planner.usable.enough_jobs:
             return served, others
-        density, cell_of = self._plan.density, self._cell_of
-        under_way = [cell_of[out.cell.queries[0]] for out in self._out.values()]
-        least = min(density[c] if self._is_served(c) else -1.0 for c in under_way)
-        return [c for c in served if density[c.cell] > least], []
+        least = min(self._density_of(out, now_ns) for out in self._out.values())
+        return [c for c in served if self._plan.density[c.cell] > least], []
+
+    def _density_of(self, out: JobUnderWay, now_ns: int) -> float:
+        """Of a job under way; below all others if its cell is not served, or is gone."""
+        cell = self._cell_of.get(out.cell.queries[0])
+        if cell is None or not self._is_served(cell) or out.overdue(now_ns, self._overrun.factor):
+            return -1.0
+        return self._plan.density[cell]
 
     def _is_served(self, cell: int) -> bool:
         return self._period_ns[cell] is not None and cell not in self._suspended

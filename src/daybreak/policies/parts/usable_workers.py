@@ -50,7 +50,7 @@ class UsableWorkers:
         if span_ns < LEAST_NS or busy_ns <= 0:
             return
         busy = busy_ns / (busy_ns + idle_ns)
-        self.enough_jobs = min(use.cores, self._workers) if busy >= FULL else self._workers
+        self.enough_jobs = max(1, min(use.cores, self._workers)) if busy >= FULL else self._workers
         could = (working_ns - first.working_ns) / span_ns / busy
         # Cores that are idle show no limit, but may show that it was too low.
         could = could if busy >= FULL else max(could, self.count)

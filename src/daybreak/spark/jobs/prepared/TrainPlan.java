@@ -347,6 +347,9 @@ public class Runs {
     private long write(
         TrainPlan plan, TaskContextImpl task, String folder, int masks, long mostBytes
     ) throws Exception {
+        if (masks > 0 && plan.partitions.length != 1) {
+            throw new IllegalStateException("places count within a partition, and there are several");
+        }
         DataOutputStream out = new DataOutputStream(
             new BufferedOutputStream(new FileOutputStream(folder + "/out"), 1 << 16));
         FileOutputStream places = masks > 0 ? new FileOutputStream(folder + "/places") : null;

@@ -94,6 +94,8 @@ class Plans:
         #: Why trains took an ordinary job, and how often.
         self.reasons: Counter[str] = Counter()
         self.cores = Cores(1)
+        master = spark.sparkContext.master or ""
+        self._local = master == "local" or master.startswith("local[")
         #: None where this Spark lacks something, or it is switched off; then ``missing`` says why.
         self.runs: Runs | None = None
         self.missing = ""
@@ -197,10 +199,9 @@ class Plans:
             self._entries[key] = given_up
 
     def too_large(self, key: Hashable, rows: int) -> None:
-        """There was no memory for so many rows: a new plan is made for shorter trains, or parts."""
+        """There was no memory for so many rows: a new plan is made for shorter trains."""
         with self._guard:
-            most = self._most_rows.get(key, max(MOST_ROWS.values()))
-            self._most_rows[key] = SMALLER * min(rows, most)
+            self._most_rows[key] = SMALLER * min(rows, max(MOST_ROWS.values()))
             self._entries.pop(key, None)
 
     def most_rows(self, key: Hashable, shape: Shape) -> float:
@@ -208,12 +209,22 @@ class Plans:
         most = MOST_ROWS[shape] * (1.0 if shape == "rows" else self._gb)
         return min(most, self._most_rows.get(key, most))
 
+    def cuts(self, key: Hashable) -> bool:
+        """Whether a train that is too long may run in parts.
+
+        Not if there was no memory for a plan lately, nor on the driver of a cluster, whose
+        executors have more cores.
+        """
+        return self._local and key not in self._most_rows
+
     def succeeded(self, key: Hashable) -> None:
         if key in self._failures or key in self._most_rows:
             with self._guard:
                 self._failures.pop(key, None)
                 if key in self._most_rows:
                     self._most_rows[key] *= LARGER
+                    if self._most_rows[key] > max(MOST_ROWS.values()):
+                        del self._most_rows[key]
 
     def drop(self, key: Hashable) -> None:
         """A static table has changed: the next who asks plans it again."""
@@ -305,7 +316,8 @@ class PlanRunner:
                 self._plans.drop(recipe.key)
                 continue
             most_rows = self._plans.most_rows(recipe.key, planned.shape)
-            if not recipe.by_row and rows > most_rows:
+            in_parts = recipe.by_row and self._plans.cuts(recipe.key)
+            if not in_parts and rows > most_rows:
                 raise Unfit("too many rows")
             result = self._run_once(planned, tables, most_rows)
             if result is not None:

@@ -8,12 +8,13 @@ does; and one after the other, so that no train is too long.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,35 @@ class Cores:
                 self._free += taken
 
 
+class Helper:
+    """A thread that runs what it is given. Like a worker's, it keeps no program from ending."""
+
+    def __init__(self, name: str) -> None:
+        self._asked: SimpleQueue[tuple[Future[None], Callable[[int], None], int] | None]
+        self._asked = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[int], None], lane: int) -> Future[None]:
+        future: Future[None] = Future()
+        self._asked.put((future, work, lane))
+        return future
+
+    def close(self) -> None:
+        self._asked.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            future, work, lane = asked
+            try:
+                work(lane)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+
 class TrainRuns:
     """Runs plans for one worker thread, whose jobs have this tag."""
 
@@ -72,11 +102,11 @@ class TrainRuns:
         self._tag = tag
         self._folder: MemoryFolder | None = None
         self._making = threading.Lock()
-        self._helpers: ThreadPoolExecutor | None = None
+        self._helpers: dict[int, Helper] = {}
 
     def close(self) -> None:
-        if self._helpers is not None:
-            self._helpers.shutdown()
+        for helper in self._helpers.values():
+            helper.close()
         if self._folder is not None:
             self._folder.close()
 
@@ -90,7 +120,8 @@ class TrainRuns:
         ``Cancelled`` if it was interrupted, ``Unfit`` if it takes too much memory.
         """
         if not planned.by_row:
-            return self._run_part(runs, planned, 0, tables, MOST_BYTES)
+            with self._cores.taken(1):
+                return self._run_part(runs, planned, 0, tables, MOST_BYTES)
         [(name, table)] = tables.items()
         rows = table.num_rows
         with self._cores.taken(rows // PART_ROWS) as lanes:
@@ -113,8 +144,9 @@ class TrainRuns:
                     over.set()
                     raise
 
-            others = [self._helping().submit(work, lane) for lane in range(1, lanes)]
+            others: list[Future[None]] = []
             try:
+                others.extend(self._helper(lane).submit(work, lane) for lane in range(1, lanes))
                 work(0)
             finally:
                 wait(others)
@@ -122,12 +154,11 @@ class TrainRuns:
                 other.result()
             return _joined(found, parts)
 
-    def _helping(self) -> ThreadPoolExecutor:
-        """Threads for the other parts of a train."""
-        if self._helpers is None:
-            most = max(self._cores.count - 1, 1)
-            self._helpers = ThreadPoolExecutor(most, thread_name_prefix=f"{self._tag}-part")
-        return self._helpers
+    def _helper(self, lane: int) -> Helper:
+        """The thread of a lane other than the first."""
+        if lane not in self._helpers:
+            self._helpers[lane] = Helper(f"{self._tag}-{lane}")
+        return self._helpers[lane]
 
     def _run_part(
         self,
