@@ -572,7 +572,7 @@ def test_on_busy_cores_no_worker_is_left_to_what_is_worth_less(three_workers: Pl
     assert policy._uncrowded([least, most], [middle], 10) == ([least, most], [middle])
     policy.planner.usable.enough_jobs = 2
     assert policy._uncrowded([least, middle, most], [middle], 10) == ([most], [])
-    assert policy._uncrowded([least, most], [middle], 51) == ([least, most], []), "overdue"
+    assert policy._uncrowded([least, most], [middle], 151) == ([least, most], []), "stuck"
     policy._suspended.add(order[3])
     assert policy._uncrowded([least, most], [middle], 10) == ([least, most], []), "not served"
     del policy._out[1]

@@ -43,6 +43,8 @@ VARIED = 40
 LONG = 0.25
 #: Nobody knows how long a window takes that holds so many times the tuples of any job before.
 UNFORESEEN = 2.0
+#: A job that takes so many times longer than even long ones do may never end.
+STUCK = 3.0
 #: A job should end within this share of the deadline.
 SAFELY = 0.9
 #: Trains may be longer than planned by this, so that what arrives unevenly is not cut.
@@ -336,7 +338,7 @@ class Planned(BasePolicy):
         """What may begin: all, unless enough jobs to keep all cores busy are under way.
 
         No time is spare then, and one more job makes each of them take longer. Only cells that are
-        worthier than one of those need not wait for its end; nobody waits for one that is overdue.
+        worthier than one of those need not wait for its end; nobody waits for one that is stuck.
         """
         if len(self._out) < self.planner.usable.enough_jobs:
             return served, others
@@ -346,7 +348,8 @@ class Planned(BasePolicy):
     def _density_of(self, out: JobUnderWay, now_ns: int) -> float:
         """Of a job under way; below all others if its cell is not served, or is gone."""
         cell = self._cell_of.get(out.cell.queries[0])
-        if cell is None or not self._is_served(cell) or out.overdue(now_ns, self._overrun.factor):
+        stuck = out.overdue(now_ns, STUCK * self._overrun.factor)
+        if stuck or cell is None or not self._is_served(cell):
             return -1.0
         return self._plan.density[cell]
 
