@@ -22,7 +22,7 @@ from daybreak.policies.base import (
     Work,
 )
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
-from daybreak.policies.parts.cell_planner import FIRST, GROWTH, WARM_JOBS, CellPlanner
+from daybreak.policies.parts.cell_planner import FIRST, GROWTH, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.parts.period_choice import plan_periods
 from daybreak.policies.parts.period_tables import Flow
@@ -288,69 +288,6 @@ def test_it_is_registered_for_spark() -> None:
     assert kind.keeps_learning()
 
 
-def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
-    """They take up to fifty times as long, once; a cell must not be dropped for that."""
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(9e6, 1e3))
-    for worker in range(3):
-        planner.took(cell, 1_000, 0, 500e6, worker)
-    assert planner.correction(cell) == 1.0, "once on each worker"
-    planner.took(cell, 1_000, 0, 30e6, 1)
-    assert planner.correction(cell) == 3.0
-    learned = cell._replace(cost=JobCost(29e6, 1e3))
-    assert planner.correction(learned) == 1.0, "not twice"
-
-
-def test_long_jobs_that_stay_slow_correct_costs_before_they_have_done_harm() -> None:
-    """A worker compiles a cell once; the next slow job there is what its jobs cost."""
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(3e6, 620.0))
-    planner.took(cell, 1_600_000, 0, 1_950e6, 0)
-    planner.took(cell, 1_600_000, 0, 2_400e6, 1)
-    assert planner.correction(cell) == 1.0
-    planner.took(cell, 1_600_000, 0, 1_750e6, 1)
-    assert planner.correction(cell) == pytest.approx(1.76, abs=0.01), "as the fastest of them"
-
-
-def test_a_window_without_a_row_does_not_correct_costs() -> None:
-    """It costs nothing, and the next one may take seconds."""
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(3e6, 2.6e3))
-    planner.took(cell, 56_000, 0, 0.5e6, 0)
-    assert planner.correction(cell) == 1.0
-    planner.took(cell, 1_000_000, 0, 3_000e6, 0)
-    assert planner.correction(cell) == 1.0, "compiled, perhaps"
-    for _ in range(3):
-        planner.took(cell, 1_000_000, 0, 5_206e6, 0)
-    assert planner.correction(cell) == pytest.approx(2.0)
-
-
-def test_early_fast_jobs_do_not_undo_what_slow_ones_have_taught() -> None:
-    """The first window of a join is short, and its rows meet few others: later ones cost more."""
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(3e6, 1.9e3))
-    planner.took(cell, 285_000, 0, 350e6, 0)
-    assert planner.correction(cell) < 0.8
-    planner.took(cell, 1_150_000, 0, 3_500e6, 0)
-    assert planner.correction(cell) == 1.0, "that one was compiled, or it is what they cost"
-    planner.took(cell, 1_150_000, 0, 6_200e6, 0)
-    assert planner.correction(cell) > 2.0, "no compiler takes seconds"
-
-
-def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
-    """Its first jobs do not correct costs; a train of seconds must not be how they are found."""
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(9e6, 1e3))
-    assert planner.caution(cell) == 1.0
-    planner.took(cell, 1_000, 0, 40e6, 0)
-    assert planner.caution(cell) == 4.0
-    planner.took(cell, 1_000, 0, 11e6, 0)
-    assert planner.caution(cell) == pytest.approx(1.1), "it had only been compiled"
-    for _ in range(WARM_JOBS):
-        planner.took(cell, 1_000, 0, 40e6, 0)
-    assert planner.caution(cell) == 1.0, "its costs are corrected now"
-
-
 def test_a_job_that_is_overdue_is_not_expected_to_end_at_once() -> None:
     out = JobUnderWay(Cell((0,), JobCost(9e6, 1e3)), 0, expected_ns=100, box=0, before=0)
     assert out.end_ns(40) == 100
@@ -512,18 +449,6 @@ def test_a_cell_of_which_nothing_is_known_is_tried_soon(three_workers: Planned) 
     assert policy._trial(waiting)[1] == 10**9 + round(0.3e9 / (0.02 * 3))
     policy.planner._took.clear()
     assert policy._trial(waiting)[1] == 10**9 + round(0.3e9 / (0.25 * 3))
-
-
-def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
-    planner = CellPlanner(JobState(mixed().network), 0.93)
-    cell = Cell((0,), JobCost(9e6, 1e6))
-    assert planner.trial(cell, 1e9) == 0
-    planner.took(cell, 1_000, 0, 0.3e9, 0)
-    assert planner.trial(cell, 0.4e9) == 2_000
-    planner.took(cell, 2_000, 0, 0.3e9, 0)
-    assert planner.trial(cell, 0.4e9) == 4_000
-    planner.took(cell, 4_000, 0, 0.5e9, 0)
-    assert planner.trial(cell, 0.4e9) == 0, "it is dear"
 
 
 @pytest.fixture
