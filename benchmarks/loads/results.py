@@ -35,6 +35,8 @@ class Results:
         """``settings``: what outcomes depend on; ``OtherSettings`` if the file has others."""
         self._path = path
         self.capacities: dict[str, float] = {}
+        #: By workload: what a piece of work took meanwhile, in ms (``pace``).
+        self.pieces_ms: dict[str, float] = {}
         self._outcomes: dict[Case, Outcome] = {}
         present = dict(settings)
         lines = _lines(path) if path is not None and path.exists() else []
@@ -48,6 +50,7 @@ class Results:
         for line in lines[1:]:
             if "capacity" in line:
                 self.capacities[line["workload"]] = line["capacity"]
+                self.pieces_ms[line["workload"]] = line["piece_ms"]
             else:
                 outcome = Outcome(**line["outcome"])
                 self._outcomes[_case(outcome, line["n"])] = outcome
@@ -67,9 +70,11 @@ class Results:
             if (case.workload, case.load, case.n) == (workload, load, 0)
         ]  # fmt: skip
 
-    def add_capacity(self, workload: str, rate_per_s: float) -> None:
+    def add_capacity(self, workload: str, rate_per_s: float, piece_ms: float = 0.0) -> None:
+        """``piece_ms``: 0 if it was given, so that nothing is known of the machine then."""
         self.capacities[workload] = rate_per_s
-        self._write({"workload": workload, "capacity": rate_per_s})
+        self.pieces_ms[workload] = piece_ms
+        self._write({"workload": workload, "capacity": rate_per_s, "piece_ms": piece_ms})
 
     def add(self, outcome: Outcome, n: int) -> None:
         self._outcomes[_case(outcome, n)] = outcome

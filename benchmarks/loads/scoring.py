@@ -36,6 +36,9 @@ class Outcome:
     #: planned; only of ``planned``.
     bound: float | None = None
     promised: float | None = None
+    #: How many times slower the machine was than when the capacity was measured, see ``pace``;
+    #: None if it was given.
+    slower: float | None = None
 
 
 class Span(NamedTuple):

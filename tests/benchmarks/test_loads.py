@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.loads.capacity import GATHER_NS, TRAIN, Gathering, capacity_per_s, steady
 from benchmarks.loads.judging import contends, judge
 from benchmarks.loads.neighbours import neighbours
+from benchmarks.loads.pace import DISTURBED, TRIES, paced
 from benchmarks.loads.results import Case, OtherSettings, Results
 from benchmarks.loads.scoring import Outcome, Span, span
+from benchmarks.loads.tracing import others
+from benchmarks.mixed import undisturbed
 
 from daybreak.engine.state import SystemState
 from daybreak.model.network import Box, Network, Query, Stream
@@ -92,6 +96,31 @@ def test_neighbours_compute_until_they_are_sent_away() -> None:
     with neighbours(2) as busy:
         assert [process.poll() for process in busy] == [None, None]
     assert all(process.returncode is not None for process in busy)
+
+
+def test_the_pace_of_the_machine_is_taken_while_something_runs() -> None:
+    with paced() as pace:
+        sum(range(10**7))
+    assert 0 < pace.piece_ms < 1_000
+
+
+def test_a_run_is_repeated_while_the_machine_is_slower_than_before() -> None:
+    """The least disturbed one counts, whatever it yields."""
+
+    def counted(*slower: float | None) -> tuple[Outcome, int]:
+        runs = [replace(GOOD, slower=s, utility=n / 10) for n, s in enumerate(slower)]
+        left = list(runs)
+        return undisturbed(lambda: left.pop(0)), len(runs) - len(left)
+
+    assert counted(None, 1.0) == (replace(GOOD, slower=None, utility=0.0), 1), "not known"
+    assert counted(DISTURBED, 1.0)[1] == 1
+    assert counted(1.5, 1.0, 1.0) == (replace(GOOD, slower=1.0, utility=0.1), 2)
+    assert counted(1.5, 1.3, 1.4, 1.0) == (replace(GOOD, slower=1.3, utility=0.1), TRIES)
+
+
+def test_a_trace_counts_how_many_others_ran_beside_a_job() -> None:
+    begun_s, ended_s = np.array([0.0, 0.0, 1.0, 5.0]), np.array([2.0, 1.0, 3.0, 6.0])
+    assert others(begun_s, ended_s).tolist() == [1.0, 1.0, 0.5, 0.0]
 
 
 def test_policies_out_of_reach_are_not_run_again() -> None:

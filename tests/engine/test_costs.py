@@ -107,6 +107,17 @@ def test_a_slow_job_on_few_tuples_does_not_make_tuples_dear() -> None:
     assert model.cost().per_tuple_ns < 100e3, "as the job on 23 999 has shown"
 
 
+def test_jobs_that_were_compiled_do_not_count_once_others_of_the_kind_have_shown_more() -> None:
+    """As measured: a join whose only job was compiled was believed 20 times too dear."""
+    model = CostModel(PRIORS["prepared"])
+    model.learn(3, 5_000, 400_000_000)
+    now = pooled(PRIORS["prepared"], [taught("prepared", (9e6, 300.0, 0, 0), lambda _: 10_000, 20)])
+    model.rebase(now)
+    assert model.cost() == CostModel(now).cost()
+    model.learn(3, 20_000, 20_000_000)
+    assert model.cost().per_tuple_ns < 3e3
+
+
 def test_short_jobs_do_not_make_the_tuples_of_long_ones_cheap() -> None:
     """As measured: windows of a join, the first of which held few rows."""
     model = CostModel(PRIORS["prepared"])

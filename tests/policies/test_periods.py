@@ -105,6 +105,27 @@ def test_it_is_dropped_once_it_has_fallen_behind() -> None:
     assert not plan_periods([*good, late], 2, 0.93).served[2]
 
 
+def test_a_cell_that_others_slow_down_is_not_given_up_for_them() -> None:
+    """Beside two others its jobs need more than a worker; those must make way, and not it."""
+    others = [flow(rate=1e4, per_tuple_s=8e-5, weight=0.5), flow(rate=1e4, per_tuple_s=8e-5)]
+    worthiest = flow(rate=1e4, per_tuple_s=1.1e-4, weight=1.5)
+    assert plan_periods([worthiest, *others], 2, 0.93).served.tolist() == [False, True, True]
+    slowed = worthiest._replace(at_best=0.7)
+    assert plan_periods([slowed, *others], 2, 0.93).served[0]
+    assert slowed.least_work == pytest.approx(0.77)
+    hopeless = worthiest._replace(per_tuple_s=2e-4, at_best=0.7)
+    assert not plan_periods([hopeless, *others], 2, 0.93).served[0]
+
+
+def test_a_cell_whose_cost_is_hardly_known_may_count_as_one_that_keeps_up() -> None:
+    dear = flow(rate=1e4, per_tuple_s=5e-3, weight=3.0)
+    assert plan_periods([dear, flow()], 2, 0.93).served.tolist() == [False, True]
+    hoped = dear._replace(most_work=0.9)
+    assert hoped.work == hoped.least_work == 0.9
+    assert plan_periods([hoped, flow()], 2, 0.93).served.tolist() == [True, True]
+    assert hoped.per_tuple_s == 5e-3, "trains are as short as before"
+
+
 def test_an_idle_machine_answers_sooner_than_it_must() -> None:
     flows = [flow(fixed_s=0.01), flow(fixed_s=0.1, graph=LATER)]
     found = plan_periods(flows, 2, 0.93)

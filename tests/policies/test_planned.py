@@ -504,6 +504,49 @@ def test_on_busy_cores_no_worker_is_left_to_what_is_worth_less(three_workers: Pl
     assert policy._uncrowded([least], [middle], 10) == ([least], [middle]), "a core is idle"
 
 
+def test_on_busy_cores_others_wait_until_a_served_cell_has_caught_up(
+    three_workers: Planned,
+) -> None:
+    """It is faster without them. What they cost is still tried."""
+    policy = three_workers
+    plan = policy._plan
+    served = [c for c, p in enumerate(policy._period_ns) if p is not None]
+    behind = next(c for c in served if not plan.cells[c].slide_ns)
+    late, other = (_Candidate(0, 0, c, plan.cells[c].queries[0], 0) for c in (behind, served[-1]))
+    policy._tried_ns, policy._trial_s = 10**12, 1.0
+    policy.planner.usable.enough_jobs = 2
+    assert policy._serve_other([other], [late], 10, 0) is not None, "nobody is behind"
+    policy._out.clear()
+    flows = list(plan.flows)
+    flows[behind] = flows[behind]._replace(backlog_s=4.0, backlog_load=4 / 30, in_time=0.8)
+    policy._plan = replace(plan, flows=flows)
+    assert policy._serve_other([other], [late], 10, 0) is None
+    policy._tried_ns = policy._trial_s = 0
+    assert policy._serve_other([other], [late], 10, 0) is not None, "a trial"
+    policy._out.clear()
+    policy._tried_ns, policy._trial_s = 10**12, 1.0
+    policy.planner.usable.enough_jobs = 3
+    assert policy._serve_other([other], [late], 10, 0) is not None, "cores are idle"
+
+
+def test_the_most_important_cells_are_not_given_up_for_what_their_first_jobs_cost() -> None:
+    """Spark compiles them; a cell that is dropped for that hardly runs, and so stays dear."""
+    policy = Planned()
+    run(Case(mixed(), 1.0, shown=exact, **SHORT), policy)
+    planner = policy.planner
+    cells = planner.plan.cells if planner.plan else []
+    before = planner._flows(cells)
+    planner._jobs.clear()
+    capped = [f.most_work < 1 for f in planner._flows(cells)]
+    top = max(policy.view.class_priority)
+    classes = policy.view.query_class
+    assert capped == [
+        max(policy.view.class_priority[classes[q]] for q in cell.queries) == top for cell in cells
+    ]
+    assert any(capped)
+    assert not any(f.most_work < 1 for f in before), "they had run often enough"
+
+
 def test_a_job_under_way_of_a_query_that_was_dropped_holds_nobody_up(
     three_workers: Planned,
 ) -> None:

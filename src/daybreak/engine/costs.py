@@ -68,8 +68,8 @@ class Prior(NamedTuple):
 
 
 PRIORS: Mapping[Kind, Prior] = {
-    "filter": Prior("filter", (9e6, 1e3, 0.5e6, 50.0), (6e6, 2e3, 1e6, 100.0), 1e6),
-    "prepared": Prior("prepared", (14e6, 3e3, 1e6, 100.0), (12e6, 6e3, 3e6, 200.0), 1e6),
+    "filter": Prior("filter", (9e6, 200.0, 0.5e6, 20.0), (6e6, 2e3, 1e6, 100.0), 1e6),
+    "prepared": Prior("prepared", (14e6, 500.0, 1e6, 50.0), (12e6, 6e3, 3e6, 200.0), 1e6),
     "job": Prior("job", (70e6, 3e3, 1e6, 100.0), (40e6, 6e3, 2e6, 200.0), 15e6),
     "window": Prior("window", (110e6, 3e3, 3e6, 100.0), (60e6, 6e3, 5e6, 200.0), 25e6),
 }
@@ -85,6 +85,8 @@ class CostModel:
     def __init__(self, prior: Prior) -> None:
         #: Jobs it has learned from.
         self.jobs = 0
+        #: Whether any of them was not compiled.
+        self._is_warm = False
         self._believe(prior)
         self._figures = np.maximum(self._means, self._least)
         self._covariance = np.diag(self._widths**2)
@@ -112,7 +114,11 @@ class CostModel:
         self._beyond = self._cost - self._seen @ self._means
         spread_ns = np.sqrt(np.square(self._seen) @ np.square(self._widths))
         self._excess = np.maximum(self._beyond - spread_ns, 0.0)
-        self._fit()
+        if self._is_warm:
+            self._fit()
+        else:
+            self._figures = np.maximum(self._means, self._least)
+            self._covariance = np.diag(self._widths**2)
         self._cached = None
 
     def learn(self, queries: int, tuples: int, cost_ns: int) -> None:
@@ -120,7 +126,8 @@ class CostModel:
         self.jobs += 1
         # What took less than a job of this kind can take did not run as one.
         if self._keep(queries - 1, tuples, max(self.prior.floor_ns, float(cost_ns))):
-            return  # what compiling took says nothing of later jobs: the prior stands
+            return  # what compiling took says nothing of later jobs: what was believed stands
+        self._is_warm = True
         for _ in range(YOUNG_PASSES if self.jobs <= YOUNG_JOBS else 1):
             self._fit()
         self._cached = None

@@ -139,6 +139,9 @@ class Planned(BasePolicy):
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
+            others = (self._working_ns(now_ns) - out.worked_ns) / max(took_ns, 1) - 1
+            off = took_ns / max(expected_ns * self.planner.correction(out.cell), 1.0)
+            self.planner.interference.ended(off, others)
             self.planner.took(out.cell, taken, out.riders, took_ns, worker)
             if out.trial and took_ns * FAR_OFF < out.expected_ns:
                 self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them
@@ -345,6 +348,18 @@ class Planned(BasePolicy):
         least = min(self._density_of(out, now_ns) for out in self._out.values())
         return [c for c in served if self._plan.density[c.cell] > least], []
 
+    def _is_pressed(self, served: list[_Candidate]) -> bool:
+        """Whether all cores are busy, and a served cell is far behind.
+
+        The more jobs run then, the longer each of them takes: those that are not served by plan
+        make way until it has caught up.
+        """
+        if self.planner.usable.enough_jobs == self.view.workers:
+            return False
+        under_way = (self._cell_of.get(out.cell.queries[0]) for out in self._out.values())
+        cells = {c.cell for c in served} | {c for c in under_way if c is not None}
+        return any(self._is_served(c) and self._plan.flows[c].is_pressed for c in cells)
+
     def _density_of(self, out: JobUnderWay, now_ns: int) -> float:
         """Of a job under way; below all others if its cell is not served, or is gone."""
         cell = self._cell_of.get(out.cell.queries[0])
@@ -408,7 +423,8 @@ class Planned(BasePolicy):
             whole = max(1, most // window)
             tuples, most = max(min(tuples, whole * window), window), whole * window - window // 2
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
-        out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
+        before, worked_ns = self.view.tuples_in[boxes[0]], self._working_ns(now_ns)
+        out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], before, worked_ns)
         out.long = expected_ns > LONG * self._longest_s * NS_PER_S
         out.unforeseen = self._is_unforeseen(c.cell)
         self._newest = self._out[worker] = out
@@ -427,6 +443,8 @@ class Planned(BasePolicy):
         spare = self.view.workers == 1 or self._room_ns(trial, served, now_ns, worker) == ANY_LENGTH
         if spare and trial_ns <= now_ns:
             return self._try(trial, now_ns, worker)
+        if self._is_pressed(served):
+            return None
         for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import Cell, View
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.interference import Interference
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import (
     LONGEST,
@@ -22,7 +23,7 @@ from daybreak.policies.parts.period_choice import (
     deadlines_s,
     plan_periods,
 )
-from daybreak.policies.parts.period_tables import Columns, Floats, Flow, tabulate
+from daybreak.policies.parts.period_tables import MOST_WORK, Columns, Floats, Flow, tabulate
 from daybreak.policies.parts.usable_workers import UsableWorkers
 
 #: Without a graph every second of delay costs the same, and after a minute nothing is left.
@@ -48,6 +49,9 @@ FORGET, REMEMBERED = 0.2, 16
 #: each worker. If a worker's second one does, and no other was as fast as expected, the fastest of
 #: them shows what they cost.
 WARM_JOBS, COMPILING_NS = 5, 2_000_000_000
+#: Until so many jobs have ended, the most important cells count as if they could keep up: what the
+#: first ones take, while Spark compiles, is no reason to give up what matters most.
+LEARNING = 40
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
@@ -125,6 +129,7 @@ class CellPlanner:
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.instants = ArrivalInstants()
         self.usable = UsableWorkers(view.workers)
+        self.interference = Interference()
         self.plan: CellPlan | None = None
         #: By the first query of a cell: its last jobs.
         self._took: dict[int, deque[_Counted]] = {}
@@ -206,7 +211,8 @@ class CellPlanner:
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
         # Against what is known now: a model that has learned since is not corrected twice.
-        jobs = [(j, cell.cost.of(j.tuples, j.riders)) for j in self._took.get(cell.queries[0], ())]
+        took = self._took.get(cell.queries[0], ())
+        jobs = [(j, max(cell.cost.of(j.tuples, j.riders), 1.0)) for j in took]
         some_cold = any(job.cold for job, _ in jobs)
         actual = expected = 0.0
         for job, expected_ns in jobs:
@@ -302,7 +308,7 @@ class CellPlanner:
         for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
             if not cell.slide_ns:
                 planned += flow.work
-                now += flow.per_tuple_s * self._counted(cell, SHORT_S)
+                now += flow.each_s * self._counted(cell, SHORT_S)
         return abs(now - planned) > DRIFT * max(planned, 0.01)
 
     def started(self, cell: int, age_s: float, now_ns: int) -> bool:
@@ -382,8 +388,9 @@ class CellPlanner:
         for q in cell.queries:
             graph = view.network.queries[q].qos or PLAIN
             worth[graph] = worth.get(graph, 0.0) + self._weight(q)
+        usual, rate = self._rates_of(cell, important)
         flow = Flow(
-            rate_per_s=max(self._rate(cell, important), 1 / RAREST_S),
+            rate_per_s=rate,
             fixed_s=max(in_s.fixed_ns + riders * in_s.per_rider_ns, 1e-7),
             per_tuple_s=in_s.per_tuple_ns + riders * in_s.per_rider_tuple_ns,
             worth=tuple(worth.items()),
@@ -393,13 +400,22 @@ class CellPlanner:
             error_correlation=in_s.error_correlation,
             most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
+            at_best=usual / rate * self._alone,
+            most_work=MOST_WORK if important and self.jobs(cell) < LEARNING else inf,
         )
         return self._with_backlog(cell, flow)
 
-    def _rate(self, cell: Cell, important: bool) -> float:
-        """Tuples per second, of all its inputs together."""
-        spans = [LONG_S, SHORT_S] if important and not cell.slide_ns else [LONG_S]
-        return max(self._counted(cell, span) for span in spans)
+    @property
+    def _alone(self) -> float:
+        """The share of their time that jobs would take if no others shared the cores."""
+        return 1.0 if self._view.processor is None else self.interference.alone
+
+    def _rates_of(self, cell: Cell, important: bool) -> tuple[float, float]:
+        """Tuples per second, of all its inputs together: on average, and to plan for."""
+        usual = max(self._counted(cell, LONG_S), 1 / RAREST_S)
+        if not important or cell.slide_ns:
+            return usual, usual
+        return usual, max(usual, self._counted(cell, SHORT_S))
 
     def _counted(self, cell: Cell, least_s: float) -> float:
         return sum(self._counts(cell, least_s))
@@ -432,7 +448,7 @@ class CellPlanner:
         last = self._last_s.get(cell.queries[0])
         if last is not None:
             period_s = 2 * last + 2 * flow.slide_s
-        excess_s = (waiting - flow.rate_per_s * period_s) * flow.per_tuple_s
+        excess_s = (waiting - flow.rate_per_s * period_s) * flow.each_s
         if excess_s <= 0.02:
             return flow
         # Its jobs run one at a time.
@@ -452,7 +468,7 @@ def _owed(flow: Flow) -> float:
 
 def _spare(flow: Flow) -> float:
     """What its own tuples leave of the one worker that a cell can have."""
-    return max(0.95 - flow.work, 0.05)
+    return max(0.95 - flow.least_work, 0.05) / flow.at_best
 
 
 def _merged(wanted: Periods, pays: Ints, fewer: Periods | None, free: Ints) -> Periods:

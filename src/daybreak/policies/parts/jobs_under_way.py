@@ -17,6 +17,8 @@ class JobUnderWay:
     #: The first box of the query that was asked, and how many tuples it had taken before.
     box: int
     before: int
+    #: What workers had spent on all jobs before.
+    worked_ns: int = 0
     riders: int = 0
     #: It takes longer than worthier cells can wait.
     forced: bool = False

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,11 @@ class Flow(NamedTuple):
     most_unsure: float = 1.0
     #: Tuples that arrive at one instant: those of a file or a segment.
     together: float = 1.0
+    #: The share of its load that would be left if others made way, and tuples arrived no faster
+    #: than on average: whether a cell can keep up is judged by that.
+    at_best: float = 1.0
+    #: What its tuples count for at most, in workers; their cost is hardly known then.
+    most_work: float = inf
 
     @property
     def gap_s(self) -> float:
@@ -84,7 +89,22 @@ class Flow(NamedTuple):
     @property
     def work(self) -> float:
         """Seconds of work per second on tuples alone."""
-        return self.rate_per_s * self.per_tuple_s
+        return min(self.rate_per_s * self.per_tuple_s, self.most_work)
+
+    @property
+    def each_s(self) -> float:
+        """What a tuple counts for."""
+        return self.work / self.rate_per_s
+
+    @property
+    def least_work(self) -> float:
+        """The same where others make way: of the one worker that its jobs, one at a time, have."""
+        return self.work * self.at_best
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether it answers rows, and answers them late until its backlog is gone."""
+        return not self.slide_s and self.backlog_s > 0
 
     @property
     def weight(self) -> float:
@@ -122,6 +142,7 @@ class Columns:
     until_next: Floats
     slide: Floats
     in_time: Floats
+    at_best: Floats
     #: The longest period of use.
     end: Floats
     #: Each graph with the cells that have it, and its weight in each: of rows, and of windows.
@@ -131,15 +152,17 @@ class Columns:
     @classmethod
     def of(cls, flows: Sequence[Flow]) -> Columns:
         figures = [
-            (f.fixed_s, f.per_tuple_s, f.rate_per_s, f.backlog_load, f.gap_s, f.next_s,
-             f.slide_s, f.in_time, BEYOND * f.end_s)
+            (f.fixed_s, f.each_s, f.rate_per_s, f.backlog_load, f.gap_s, f.next_s,
+             f.slide_s, f.in_time, f.at_best, BEYOND * f.end_s)
             for f in flows
         ]  # fmt: skip
-        fixed, each, rate, backlog, gap, until_next, slide, in_time, end = (
-            np.array(figures, dtype=np.float64).reshape(len(flows), 9).T[:, :, None]
+        fixed, each, rate, backlog, gap, until_next, slide, in_time, at_best, end = (
+            np.array(figures, dtype=np.float64).reshape(len(flows), 10).T[:, :, None]
         )
         rows, windows = _by_graph(flows, windows=False), _by_graph(flows, windows=True)
-        return cls(fixed, each, rate, backlog, gap, until_next, slide, in_time, end, rows, windows)
+        return cls(
+            fixed, each, rate, backlog, gap, until_next, slide, in_time, at_best, end, rows, windows
+        )
 
 
 def tabulate(
@@ -175,8 +198,8 @@ def tabulate(
         value[rows] += of.rate[rows] * weights[:, None] * worth
         latency[rows] = lag[rows] + (period[rows] - slide) / 2
     # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
-    value *= of.in_time / (1 + np.maximum(load - 1, 0.0) / BEHIND)
-    load = np.minimum(load, 1.0) + of.backlog
+    value *= of.in_time / (1 + np.maximum(load * of.at_best - 1, 0.0) / BEHIND)
+    load = np.minimum(load, 1 / of.at_best) + of.backlog
     first = np.zeros_like(of.fixed)
     return Table(
         period_s=np.hstack([first + np.inf, period]),

@@ -73,7 +73,7 @@ def cell_statuses(
 def _why_dropped(plan: CellPlan, c: int, served: bool, suspended: bool) -> str | None:
     if served:
         return "left out until the next plan: others are late" if suspended else None
-    if plan.flows[c].work >= 1:
+    if plan.flows[c].least_work >= 1:
         return "more arrives than its jobs, one at a time, can work off"
     if c in plan.returning:
         return "makes way until others have worked off their backlog"
