@@ -365,8 +365,36 @@ def test_of_many_who_are_behind_the_worthiest_catch_up_first_and_the_others_are_
     assert wanted.served.all()
     found, debt = planner._catching_up(behind, wanted)
     assert found.served.tolist() == [True, True, False]
-    assert debt == pytest.approx(1.1)
     assert np.isfinite(found.period_s).tolist() == [True, True, False]
+    assert 1.0 < debt < 1.1, "the second pays as much as the budget allows"
+    assert found.load.sum() - 2 * 1.2 / 30 + debt == pytest.approx(0.93 * 2)
+
+
+def test_a_worthier_cell_never_makes_way_for_another_ones_backlog() -> None:
+    """As measured: critical filters were dropped until normal ones had caught up."""
+    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
+    flows = [flow(60.0, SOON), flow(50.0, SOON), flow(40.0, SOON), flow(1.0, SOON, 3.0)]
+    wanted = plan_periods(flows, 2, 0.93)
+    assert wanted.served.all()
+    found, debt = planner._catching_up(flows, wanted)
+    assert found.served.all()
+    assert debt == pytest.approx(0.93 * 2 - wanted.load.sum() + 3.0 / 30), "what the others leave"
+
+
+def test_costs_count_for_more_only_while_a_cell_could_be_given_up() -> None:
+    """A single cell that is late stays late whatever its costs count for; the others come back."""
+    policy = Planned()
+    run(Case(mixed(), 0.5, shown=exact, **SHORT), policy)
+    planner, plan = policy.planner, policy._plan
+    served = np.flatnonzero(plan.periods.served).tolist()
+    first = max(served, key=lambda c: plan.flows[c].weight)
+    alone = np.full_like(plan.periods.period_s, np.inf)
+    alone[first] = plan.periods.period_s[first]
+    for period_s, strained in (alone, False), (plan.periods.period_s, True):
+        planner.strain, planner._seen = 1.0, 0.0
+        planner.plan = replace(plan, periods=replace(plan.periods, period_s=period_s))
+        assert planner.started(first, 60.0, 10**12), "far too late"
+        assert (planner.strain > 1.0) is strained
 
 
 def test_a_trial_that_ends_far_sooner_than_expected_is_followed_by_another_soon() -> None:

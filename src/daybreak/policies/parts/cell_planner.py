@@ -257,21 +257,30 @@ class CellPlanner:
         """The plan while served cells work off their backlogs, and the load that this takes.
 
         Who is behind answers late until it has caught up, however often it is served. The time
-        for that comes from the cells that yield least, which are left out meanwhile.
+        for that comes from the cells that yield less, which are left out meanwhile; those that
+        yield more keep theirs.
         """
         workers = self._view.workers
         budget = self._share * workers
         each = np.where(wanted.served, [_owed(f) for f in flows], 0.0)
         if each.sum() < 0.01 * workers:
             return wanted, 0.0
-        order = np.argsort(-wanted.value / np.maximum(wanted.load, 1e-12), kind="stable")
-        order = order[each[order] > 0]
-        pays = order[np.cumsum(each[order]) <= (1 - KEPT) * budget]
-        pays = pays if len(pays) else order[:1]
-        debt = float(each[pays].sum())
+        pays: list[int] = []
+        left, debt = budget, 0.0
+        density = wanted.value / np.maximum(wanted.load, 1e-12)
+        for c in np.argsort(-density, kind="stable").tolist():
+            takes = float(wanted.load[c])
+            if each[c]:
+                takes -= flows[c].backlog_load
+                pay = min(float(each[c]), left - takes, (1 - KEPT) * budget - debt)
+                if pays and pay < flows[c].backlog_load:
+                    continue
+                pays.append(c)
+                debt += max(pay, 0.0)
+                takes += max(pay, 0.0)
+            left -= takes
         free = np.flatnonzero(each == 0)  # who owes and does not pay is left out
-        left = budget - debt
-        left -= sum(float(wanted.load[c]) - flows[c].backlog_load for c in pays.tolist())
+        left = budget - debt - sum(float(wanted.load[c]) - flows[c].backlog_load for c in pays)
         some = [flows[c] for c in free.tolist()]
         guarded, wait_s = (wanted.guarded_s,), wanted.wait_s[free]
         fewer = (
@@ -279,7 +288,7 @@ class CellPlanner:
             if some and left > 0
             else None
         )
-        return _merged(wanted, pays, fewer, free), debt
+        return _merged(wanted, np.array(pays), fewer, free), debt
 
     def _active(self) -> list[Cell]:
         """Cells to which anything ever came; what is idle takes no part in the plan."""
@@ -312,7 +321,10 @@ class CellPlanner:
         return abs(now - planned) > DRIFT * max(planned, 0.01)
 
     def started(self, cell: int, age_s: float, now_ns: int) -> bool:
-        """A job begins whose oldest tuple has waited so long; whether too much is being lost."""
+        """A job begins whose oldest tuple has waited so long; whether too much is being lost.
+
+        Then costs count for more, unless no other cell is served: there is none to be given up.
+        """
         assert self.plan is not None
         flow, periods = self.plan.flows[cell], self.plan.periods
         if not flow.weight:
@@ -330,7 +342,8 @@ class CellPlanner:
         if self._lost <= LOST * self._seen:
             return False
         self._lost = 0.0
-        self.strain = min(self.strain * STRAIN, MOST_STRAIN)
+        if np.count_nonzero(periods.served) > 1:
+            self.strain = min(self.strain * STRAIN, MOST_STRAIN)
         return True
 
     def relax(self, passed_s: float) -> None:
