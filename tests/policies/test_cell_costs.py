@@ -13,9 +13,9 @@ def test_jobs_that_spark_compiles_do_not_correct_costs() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     for worker in range(3):
-        planner.took(cell, 1_000, 0, 500e6, worker)
+        planner.took(cell, 1_000, 0, 500e6, worker, 0.0)
     assert planner.correction(cell) == 1.0, "once on each worker"
-    planner.took(cell, 1_000, 0, 30e6, 1)
+    planner.took(cell, 1_000, 0, 30e6, 1, 0.0)
     assert planner.correction(cell) == 3.0
     learned = cell._replace(cost=JobCost(29e6, 1e3))
     assert planner.correction(learned) == 1.0, "not twice"
@@ -25,10 +25,10 @@ def test_long_jobs_that_stay_slow_correct_costs_before_they_have_done_harm() -> 
     """A worker compiles a cell once; the next slow job there is what its jobs cost."""
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(3e6, 620.0))
-    planner.took(cell, 1_600_000, 0, 1_950e6, 0)
-    planner.took(cell, 1_600_000, 0, 2_400e6, 1)
+    planner.took(cell, 1_600_000, 0, 1_950e6, 0, 0.0)
+    planner.took(cell, 1_600_000, 0, 2_400e6, 1, 0.0)
     assert planner.correction(cell) == 1.0
-    planner.took(cell, 1_600_000, 0, 1_750e6, 1)
+    planner.took(cell, 1_600_000, 0, 1_750e6, 1, 0.0)
     assert planner.correction(cell) == pytest.approx(1.76, abs=0.01), "as the fastest of them"
 
 
@@ -36,12 +36,12 @@ def test_a_window_without_a_row_does_not_correct_costs() -> None:
     """It costs nothing, and the next one may take seconds."""
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(3e6, 2.6e3))
-    planner.took(cell, 56_000, 0, 0.5e6, 0)
+    planner.took(cell, 56_000, 0, 0.5e6, 0, 0.0)
     assert planner.correction(cell) == 1.0
-    planner.took(cell, 1_000_000, 0, 3_000e6, 0)
+    planner.took(cell, 1_000_000, 0, 3_000e6, 0, 0.0)
     assert planner.correction(cell) == 1.0, "compiled, perhaps"
     for _ in range(3):
-        planner.took(cell, 1_000_000, 0, 5_206e6, 0)
+        planner.took(cell, 1_000_000, 0, 5_206e6, 0, 0.0)
     assert planner.correction(cell) == pytest.approx(2.0)
 
 
@@ -49,11 +49,11 @@ def test_early_fast_jobs_do_not_undo_what_slow_ones_have_taught() -> None:
     """The first window of a join is short, and its rows meet few others: later ones cost more."""
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(3e6, 1.9e3))
-    planner.took(cell, 285_000, 0, 350e6, 0)
+    planner.took(cell, 285_000, 0, 350e6, 0, 0.0)
     assert planner.correction(cell) < 0.8
-    planner.took(cell, 1_150_000, 0, 3_500e6, 0)
+    planner.took(cell, 1_150_000, 0, 3_500e6, 0, 0.0)
     assert planner.correction(cell) == 1.0, "that one was compiled, or it is what they cost"
-    planner.took(cell, 1_150_000, 0, 6_200e6, 0)
+    planner.took(cell, 1_150_000, 0, 6_200e6, 0, 0.0)
     assert planner.correction(cell) > 2.0, "no compiler takes seconds"
 
 
@@ -62,12 +62,12 @@ def test_a_cell_whose_costs_are_hardly_known_runs_short_trains() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e3))
     assert planner.caution(cell) == 1.0
-    planner.took(cell, 1_000, 0, 40e6, 0)
+    planner.took(cell, 1_000, 0, 40e6, 0, 0.0)
     assert planner.caution(cell) == 4.0
-    planner.took(cell, 1_000, 0, 11e6, 0)
+    planner.took(cell, 1_000, 0, 11e6, 0, 0.0)
     assert planner.caution(cell) == pytest.approx(1.1), "it had only been compiled"
     for _ in range(WARM_JOBS):
-        planner.took(cell, 1_000, 0, 40e6, 0)
+        planner.took(cell, 1_000, 0, 40e6, 0, 0.0)
     assert planner.caution(cell) == 1.0, "its costs are corrected now"
 
 
@@ -75,9 +75,9 @@ def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1e6))
     assert planner.trial(cell, 1e9) == 0
-    planner.took(cell, 1_000, 0, 0.3e9, 0)
+    planner.took(cell, 1_000, 0, 0.3e9, 0, 0.0)
     assert planner.trial(cell, 0.4e9) == 2_000
-    planner.took(cell, 2_000, 0, 0.3e9, 0)
+    planner.took(cell, 2_000, 0, 0.3e9, 0, 0.0)
     assert planner.trial(cell, 0.4e9) == 4_000
-    planner.took(cell, 4_000, 0, 0.5e9, 0)
+    planner.took(cell, 4_000, 0, 0.5e9, 0, 0.0)
     assert planner.trial(cell, 0.4e9) == 0, "it is dear"

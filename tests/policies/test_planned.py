@@ -314,8 +314,8 @@ def test_no_train_is_much_longer_than_what_jobs_have_shown() -> None:
     planner = CellPlanner(JobState(mixed().network), 0.93)
     cell = Cell((0,), JobCost(9e6, 1.0))
     assert planner.known(cell) == FIRST
-    planner.took(cell, 5_000, 0, 20e6, 0)
-    planner.took(cell, 100, 0, 20e6, 0)
+    planner.took(cell, 5_000, 0, 20e6, 0, 0.0)
+    planner.took(cell, 100, 0, 20e6, 0, 0.0)
     assert planner.known(cell) == GROWTH * 5_000
 
 

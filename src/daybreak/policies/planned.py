@@ -140,9 +140,7 @@ class Planned(BasePolicy):
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
             others = (self._working_ns(now_ns) - out.worked_ns) / max(took_ns, 1) - 1
-            off = took_ns / max(expected_ns * self.planner.correction(out.cell), 1.0)
-            self.planner.interference.ended(off, others)
-            self.planner.took(out.cell, taken, out.riders, took_ns, worker)
+            self.planner.took(out.cell, taken, out.riders, took_ns, worker, others)
             if out.trial and took_ns * FAR_OFF < out.expected_ns:
                 self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them
             if took_ns > LONG * self._longest_s * NS_PER_S:

@@ -159,9 +159,20 @@ class CellPlanner:
         """The share of all workers' time that is planned."""
         return self._target / self.strain * (self.usable.count / self._view.workers)
 
-    def took(self, cell: Cell, tuples: int, riders: int, actual_ns: float, worker: int) -> None:
-        """A job of this cell ended on a worker, on so many tuples and with so many riders."""
+    def took(
+        self, cell: Cell, tuples: int, riders: int, took_ns: float, worker: int, others: float
+    ) -> None:
+        """A job of this cell ended on a worker, on so many tuples and with so many riders.
+
+        ``others``: how many jobs ran meanwhile, on average.
+        """
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
+        actual_ns = took_ns
+        if self._view.processor is not None:
+            # As if it had run beside as many as usual: who runs beside more is no dearer for that.
+            actual_ns /= self.interference.slowdown(others)
+            off = took_ns / max(expected_ns * self.correction(cell), 1.0)
+            self.interference.ended(off, others)
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
         if actual_ns * NO_WORK < expected_ns:
@@ -265,30 +276,33 @@ class CellPlanner:
         each = np.where(wanted.served, [_owed(f) for f in flows], 0.0)
         if each.sum() < 0.01 * workers:
             return wanted, 0.0
-        pays: list[int] = []
+        stays: list[int] = []
+        pays = 0  # so many of them are the last that pays, and those that yield more
         left, debt = budget, 0.0
         density = wanted.value / np.maximum(wanted.load, 1e-12)
         for c in np.argsort(-density, kind="stable").tolist():
-            takes = float(wanted.load[c])
+            takes, pay = float(wanted.load[c]), 0.0
             if each[c]:
                 takes -= flows[c].backlog_load
-                pay = min(float(each[c]), left - takes, (1 - KEPT) * budget - debt)
-                if pays and pay < flows[c].backlog_load:
-                    continue
-                pays.append(c)
-                debt += max(pay, 0.0)
-                takes += max(pay, 0.0)
-            left -= takes
-        free = np.flatnonzero(each == 0)  # who owes and does not pay is left out
-        left = budget - debt - sum(float(wanted.load[c]) - flows[c].backlog_load for c in pays)
-        some = [flows[c] for c in free.tolist()]
-        guarded, wait_s = (wanted.guarded_s,), wanted.wait_s[free]
-        fewer = (
-            plan_periods(some, workers, left / workers, guarded, wait_s)
-            if some and left > 0
-            else None
-        )
-        return _merged(wanted, np.array(pays), fewer, free), debt
+                pay = max(0.0, min(float(each[c]), left - takes, (1 - KEPT) * budget - debt))
+                if pays and 1.01 * pay < min(float(each[c]), flows[c].backlog_load):
+                    continue  # not even as slowly as planned
+                pays = len(stays) + 1
+            elif not takes or takes > left:
+                continue
+            stays.append(c)
+            left -= takes + pay
+            debt += pay
+        keeps = np.array(stays[:pays])
+        left += sum(float(wanted.load[c]) for c in stays[pays:])
+        # Who owes and does not pay is left out; so is, perhaps, who yields less.
+        free = np.setdiff1d(np.flatnonzero(each == 0), keeps)
+        fewer = None
+        if len(free) and left > 0:
+            some = [flows[c] for c in free.tolist()]
+            guarded, wait_s = (wanted.guarded_s,), wanted.wait_s[free]
+            fewer = plan_periods(some, workers, left / workers, guarded, wait_s)
+        return _merged(wanted, keeps, fewer, free), debt
 
     def _active(self) -> list[Cell]:
         """Cells to which anything ever came; what is idle takes no part in the plan."""
@@ -421,7 +435,7 @@ class CellPlanner:
     @property
     def _alone(self) -> float:
         """The share of their time that jobs would take if no others shared the cores."""
-        return 1.0 if self._view.processor is None else self.interference.alone
+        return self.interference.alone
 
     def _rates_of(self, cell: Cell, important: bool) -> tuple[float, float]:
         """Tuples per second, of all its inputs together: on average, and to plan for."""
@@ -484,12 +498,12 @@ def _spare(flow: Flow) -> float:
     return max(0.95 - flow.least_work, 0.05) / flow.at_best
 
 
-def _merged(wanted: Periods, pays: Ints, fewer: Periods | None, free: Ints) -> Periods:
+def _merged(wanted: Periods, keeps: Ints, fewer: Periods | None, free: Ints) -> Periods:
     """Some cells as wanted, some as in a plan of those alone; the others are not served."""
 
     def both(name: str, other: float = 0.0) -> Floats:
         figures = np.full(len(wanted.period_s), other)
-        figures[pays] = getattr(wanted, name)[pays]
+        figures[keeps] = getattr(wanted, name)[keeps]
         if fewer is not None:
             figures[free] = getattr(fewer, name)
         return figures
