@@ -22,14 +22,6 @@ def test_jobs_that_take_longer_beside_others_would_take_less_by_themselves() -> 
     assert learned((0.6, 0.0), (1.4, 2.0)).alone == pytest.approx(0.6, abs=0.02)
 
 
-def test_what_a_job_took_beside_others_is_compared_with_what_it_takes_as_usual() -> None:
-    found = learned((0.6, 0.0), (1.4, 2.0))
-    assert found.slowdown(1.0) == pytest.approx(1.0, abs=0.02)
-    assert found.slowdown(2.0) == pytest.approx(1.4, abs=0.02)
-    assert found.slowdown(9.0) == 1 / LEAST_ALONE, "nothing like that was seen"
-    assert Interference().slowdown(2.0) == 1.0
-
-
 def test_jobs_that_others_do_not_slow_down_would_take_as_long() -> None:
     assert learned((1.0, 0.0), (1.0, 2.0)).alone == 1.0
     assert learned((1.1, 0.0), (0.9, 2.0)).alone == 1.0, "faster beside others is chance"

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar, NamedTuple
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.parts.cell_planner import CellPlanner
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
+from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, TimeSpent
 from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
@@ -108,8 +109,7 @@ class Planned(BasePolicy):
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
         self._ready_ns = 0
-        #: What workers have spent on jobs that have ended.
-        self._worked_ns = 0
+        self._spent = TimeSpent()
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True
@@ -134,12 +134,12 @@ class Planned(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
         out = self._out.pop(worker)
-        self._worked_ns += now_ns - out.begun_ns
+        self._count_time(now_ns)
         taken = self.view.tuples_in[out.box] - out.before
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
-            others = (self._working_ns(now_ns) - out.worked_ns) / max(took_ns, 1) - 1
+            others = (self._spent.elapsed_ns - out.spent_ns) / max(took_ns, 1) - 1
             self.planner.took(out.cell, taken, out.riders, took_ns, worker, others)
             if out.trial and took_ns * FAR_OFF < out.expected_ns:
                 self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them
@@ -257,7 +257,8 @@ class Planned(BasePolicy):
         idle = now_ns - self._ready_ns > IDLE_NS
         if self._noted_ns is None or now_ns - self._noted_ns >= NOTE_NS:
             self._noted_ns = now_ns
-            self.planner.note(now_ns, self._working_ns(now_ns))
+            self._count_time(now_ns)
+            self.planner.note(now_ns, self._spent.shared_ns)
             self._stale = self._stale or (not idle and self.planner.drifted())
         if idle:
             return
@@ -266,9 +267,11 @@ class Planned(BasePolicy):
         if soon or new or now_ns >= self._replan_ns:
             self._make_plan(now_ns)
 
-    def _working_ns(self, now_ns: int) -> int:
-        """What workers have spent on jobs so far."""
-        return self._worked_ns + sum(now_ns - out.begun_ns for out in self._out.values())
+    def _count_time(self, now_ns: int) -> None:
+        """Until now as many jobs were under way as last time, from now on as many as there are."""
+        use = self.view.processor
+        cores = inf if use is None else max(use.cores, 1)
+        self._spent.until(now_ns, len(self._out), cores)
 
     def _make_plan(self, now_ns: int) -> None:
         planner = self.planner
@@ -421,11 +424,12 @@ class Planned(BasePolicy):
             whole = max(1, most // window)
             tuples, most = max(min(tuples, whole * window), window), whole * window - window // 2
         expected_ns = round((flow.fixed_s + flow.per_tuple_s * tuples) * NS_PER_S)
-        before, worked_ns = self.view.tuples_in[boxes[0]], self._working_ns(now_ns)
-        out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], before, worked_ns)
+        out = JobUnderWay(cell, now_ns, expected_ns, boxes[0], self.view.tuples_in[boxes[0]])
         out.long = expected_ns > LONG * self._longest_s * NS_PER_S
         out.unforeseen = self._is_unforeseen(c.cell)
         self._newest = self._out[worker] = out
+        self._count_time(now_ns)
+        out.spent_ns = self._spent.elapsed_ns
         self._begun[cell.queries[0]] = now_ns
         plan = Plan(tuple(Step(b, most) for b in boxes), superbox=True)
         self.units.taken(plan)

@@ -149,8 +149,8 @@ class CellPlanner:
         self._lost = self._seen = 0.0
         self._lost_ns = 0
 
-    def note(self, now_ns: int, working_ns: int) -> None:
-        """Counts what has arrived so far, and what workers have spent on jobs."""
+    def note(self, now_ns: int, working_ns: float) -> None:
+        """Counts what has arrived so far, and what workers have spent on jobs (``TimeSpent``)."""
         self._rates.note(now_ns, self._view.arrived)
         self.usable.note(now_ns, working_ns, self._view.processor)
 
@@ -169,9 +169,8 @@ class CellPlanner:
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
         actual_ns = took_ns
         if self._view.processor is not None:
-            # As if it had run beside as many as usual: who runs beside more is no dearer for that.
-            actual_ns /= self.interference.slowdown(others)
-            off = took_ns / max(expected_ns * self.correction(cell), 1.0)
+            actual_ns *= self.usable.share(others)
+            off = actual_ns / max(expected_ns * self.correction(cell), 1.0)
             self.interference.ended(off, others)
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))

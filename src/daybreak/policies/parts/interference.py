@@ -6,8 +6,7 @@ from __future__ import annotations
 MEMORY = 0.98
 #: A slope is believed as far as the number of other jobs has varied more than this (a variance).
 DOUBT = 0.03
-#: What a job may take by itself, as a share of what it takes among as many others as usual; and
-#: what it may take among as many, as a share of what it takes among more.
+#: What a job may take by itself, as a share of what it takes among others.
 LEAST_ALONE = 0.5
 #: A job that differs by more than this factor from what was expected says nothing of others: it was
 #: compiled, or had nothing to do.
@@ -17,8 +16,8 @@ MOST_OFF = 3.0
 class Interference:
     """A line through what jobs took, over what was expected, by how many others ran meanwhile.
 
-    Costs are learned as elapsed time, among as many jobs as usually run. Where all cores are busy,
-    a cell would take less if others made way.
+    A job may use cores that nobody else does, and what others compute is in its way. So a cell
+    would take less if others made way.
     """
 
     def __init__(self) -> None:
@@ -37,14 +36,9 @@ class Interference:
     @property
     def alone(self) -> float:
         """The share of what jobs take on average that they would take by themselves."""
-        return min(self.slowdown(0.0), 1.0)
-
-    def slowdown(self, others: float) -> float:
-        """How many times longer than on average a job takes beside so many others."""
         if not self._weight:
             return 1.0
-        usual, off = self._others / self._weight, self._off / self._weight
-        variance = self._square / self._weight - usual * usual
-        slope = (self._product / self._weight - usual * off) / (variance + DOUBT)
-        factor = 1.0 + max(slope, 0.0) / off * (others - usual)
-        return min(max(factor, LEAST_ALONE), 1 / LEAST_ALONE)
+        others, off = self._others / self._weight, self._off / self._weight
+        variance = self._square / self._weight - others * others
+        slope = (self._product / self._weight - others * off) / (variance + DOUBT)
+        return min(max(1.0 - slope * others / off, LEAST_ALONE), 1.0)

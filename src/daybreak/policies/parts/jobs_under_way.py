@@ -18,7 +18,7 @@ class JobUnderWay:
     box: int
     before: int
     #: What workers had spent on all jobs before.
-    worked_ns: int = 0
+    spent_ns: float = 0.0
     riders: int = 0
     #: It takes longer than worthier cells can wait.
     forced: bool = False
@@ -58,3 +58,20 @@ class Overrun:
         """A job took ``off`` times as long as expected."""
         off = min(max(off, 1.0), self.MOST)
         self.factor += (self.RISE if off > self.factor else self.FALL) * (off - self.factor)
+
+
+class TimeSpent:
+    """What workers have spent on jobs so far: elapsed, and as the cores suffice for it."""
+
+    def __init__(self) -> None:
+        self._at_ns = self._jobs = 0
+        self.elapsed_ns = 0.0
+        #: More jobs than cores share these, so that no more than the cores count.
+        self.shared_ns = 0.0
+
+    def until(self, now_ns: int, jobs: int, cores: float) -> None:
+        """From now on so many jobs are under way."""
+        passed_ns, self._at_ns = now_ns - self._at_ns, now_ns
+        self.elapsed_ns += passed_ns * self._jobs
+        self.shared_ns += passed_ns * min(self._jobs, cores)
+        self._jobs = jobs

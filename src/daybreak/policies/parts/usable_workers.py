@@ -1,4 +1,4 @@
-"""How many of the workers the processor can keep busy."""
+"""How many of the workers the processor can keep busy, and what that makes of a job's time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ FULL = 0.9
 class _Sample(NamedTuple):
     at_ns: int
     #: What workers have spent on jobs so far, and cores on anything.
-    working_ns: int
+    working_ns: float
     use: ProcessorUse
 
 
 class UsableWorkers:
     """Learned while the cores are busy: what jobs cost is elapsed time, and so is this.
 
-    Reading streams takes processor time too, and there may be more workers than cores. Where the
-    cores are busy all the time, more jobs at once only make each of them take longer: the workers
-    that are busy then, on average, are all that can be.
+    Where there are more workers than cores, and these are busy all the time, more jobs at once
+    share them and take longer: k jobs on c cores get c/k of one each. So that costs mean the same
+    whatever runs beside a job, its time counts by that share, and the workers that are usable are
+    those that are busy then on average, counted alike.
     """
 
     def __init__(self, workers: int) -> None:
@@ -37,8 +38,12 @@ class UsableWorkers:
         #: down.
         self.enough_jobs = workers
 
-    def note(self, now_ns: int, working_ns: int, use: ProcessorUse | None) -> None:
-        """What workers have spent on jobs so far; as often as is convenient."""
+    def share(self, others: float) -> float:
+        """The share of a core that a job has beside so many others, on average."""
+        return min(1.0, self.enough_jobs / (others + 1.0))
+
+    def note(self, now_ns: int, working_ns: float, use: ProcessorUse | None) -> None:
+        """What workers have spent on jobs so far, by their shares; as often as is convenient."""
         if use is None:
             return
         samples = self._samples
