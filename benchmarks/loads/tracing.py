@@ -74,7 +74,6 @@ def plan_now(policy: Planned) -> dict[str, Any]:
         "utility": _rounded(plan.utility or 0.0),
         "usable": _rounded(planner.usable.count),
         "strain": _rounded(planner.strain),
-        "alone": _rounded(planner.interference.alone),
         "cells": cells,
     }
 

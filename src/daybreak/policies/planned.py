@@ -355,7 +355,7 @@ class Planned(BasePolicy):
         The more jobs run then, the longer each of them takes: those that are not served by plan
         make way until it has caught up.
         """
-        if self.planner.usable.enough_jobs == self.view.workers:
+        if not self.planner.usable.are_shared:
             return False
         under_way = (self._cell_of.get(out.cell.queries[0]) for out in self._out.values())
         cells = {c.cell for c in served} | {c for c in under_way if c is not None}

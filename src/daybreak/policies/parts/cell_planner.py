@@ -14,7 +14,6 @@ from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import Cell, View
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.arrival_rates import ArrivalRates
-from daybreak.policies.parts.interference import Interference
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import (
     LONGEST,
@@ -64,6 +63,9 @@ FITS, LITTLE = 0.99, 0.01
 #: is forgotten slowly.
 LOST, HALF_LIFE_S = 0.03, 1.0
 STRAIN, MOST_STRAIN, RELAX_PER_S = 1.05, 2.0, 0.98
+#: On busy cores costs depend on what runs beside, so only trying shows whether more would fit: as
+#: long as nothing is lost, they count for less, by this share at least.
+LEAST_STRAIN = 0.8
 #: There is a new plan at once if work arrives faster or slower than planned by so much.
 DRIFT = 0.25
 #: How often another length of jobs is tried.
@@ -129,7 +131,6 @@ class CellPlanner:
         self._rates = ArrivalRates(short_s=SHORT_S, long_s=LONGEST_S)
         self.instants = ArrivalInstants()
         self.usable = UsableWorkers(view.workers)
-        self.interference = Interference()
         self.plan: CellPlan | None = None
         #: By the first query of a cell: its last jobs.
         self._took: dict[int, deque[_Counted]] = {}
@@ -167,11 +168,7 @@ class CellPlanner:
         ``others``: how many jobs ran meanwhile, on average.
         """
         key, expected_ns = cell.queries[0], cell.cost.of(tuples, riders)
-        actual_ns = took_ns
-        if self._view.processor is not None:
-            actual_ns *= self.usable.share(others)
-            off = actual_ns / max(expected_ns * self.correction(cell), 1.0)
-            self.interference.ended(off, others)
+        actual_ns = took_ns * self.usable.share(others)
         self._jobs[key] = self._jobs.get(key, 0) + 1
         self._last[key] = _Ended(tuples, actual_ns, actual_ns / max(expected_ns, 1.0))
         if actual_ns * NO_WORK < expected_ns:
@@ -271,7 +268,7 @@ class CellPlanner:
         yield more keep theirs.
         """
         workers = self._view.workers
-        budget = self._share * workers
+        budget = self._share * workers / self._target  # this is what some time was left for
         each = np.where(wanted.served, [_owed(f) for f in flows], 0.0)
         if each.sum() < 0.01 * workers:
             return wanted, 0.0
@@ -360,8 +357,9 @@ class CellPlanner:
         return True
 
     def relax(self, passed_s: float) -> None:
-        """Strain is forgotten slowly."""
-        self.strain = max(1.0, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
+        """Strain is forgotten slowly; on busy cores more is tried while nothing is lost."""
+        least = LEAST_STRAIN if self.usable.are_shared else 1.0
+        self.strain = max(least, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
 
     def _best(self, flows: Sequence[Flow], old: Periods | None, now_ns: int) -> Periods:
         """With jobs as long as before, or another length: one is tried now and then."""
@@ -393,7 +391,9 @@ class CellPlanner:
             cost = cell.cost.times(self.correction(cell))
             if worth:
                 offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s, flow.together))
-        return bound_utility(offers, self.usable.count) if offers else None
+        # Where more is tried than costs allow, they may be too high.
+        workers = self.usable.count / min(self.strain, 1.0)
+        return bound_utility(offers, workers) if offers else None
 
     def _weight(self, query: int) -> float:
         view = self._view
@@ -426,15 +426,10 @@ class CellPlanner:
             error_correlation=in_s.error_correlation,
             most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
-            at_best=usual / rate * self._alone,
+            at_best=usual / rate * (1.0 if cell.slide_ns else self.usable.alone),
             most_work=MOST_WORK if important and self.jobs(cell) < LEARNING else inf,
         )
         return self._with_backlog(cell, flow)
-
-    @property
-    def _alone(self) -> float:
-        """The share of their time that jobs would take if no others shared the cores."""
-        return self.interference.alone
 
     def _rates_of(self, cell: Cell, important: bool) -> tuple[float, float]:
         """Tuples per second, of all its inputs together: on average, and to plan for."""

@@ -12,6 +12,9 @@ from daybreak.policies.base import ProcessorUse
 SPAN_NS, LEAST_NS = 3 * NS_PER_S, NS_PER_S
 #: From this share on the cores are in use as a whole.
 FULL = 0.9
+#: The share of its time that a job on rows would take if no other shared the cores: it may use all
+#: of them (``benchmarks/mixed.py --workloads filters --loads 2 --trace``).
+ALONE = 0.6
 
 
 class _Sample(NamedTuple):
@@ -37,6 +40,16 @@ class UsableWorkers:
         #: How many jobs at once are enough. While all cores are busy, more only slow each other
         #: down.
         self.enough_jobs = workers
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether there are more workers than cores, and all these are busy."""
+        return self.enough_jobs < self._workers
+
+    @property
+    def alone(self) -> float:
+        """The share of its time that a job on rows would take by itself."""
+        return ALONE if self.are_shared else 1.0
 
     def share(self, others: float) -> float:
         """The share of a core that a job has beside so many others, on average."""
