@@ -4,7 +4,7 @@ import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.policies.base import Cell, JobCost
-from daybreak.policies.parts.cell_planner import WARM_JOBS, CellPlanner
+from daybreak.policies.parts.cell_planner import MOST_OFF, WARM_JOBS, CellPlanner
 from daybreak_experiments.planned.workloads import mixed
 
 
@@ -81,3 +81,11 @@ def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
     assert planner.trial(cell, 0.4e9) == 4_000
     planner.took(cell, 4_000, 0, 0.5e9, 0, 0.0)
     assert planner.trial(cell, 0.4e9) == 0, "it is dear"
+
+
+def test_costs_of_nothing_are_no_reason_to_fail() -> None:
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(0.0, 0.0))
+    for worker in (0, 0, 1):
+        planner.took(cell, 4, 0, 1.4e6, worker, 0.0)
+    assert planner.correction(cell) == MOST_OFF

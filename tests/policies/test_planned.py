@@ -5,7 +5,6 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from daybreak.engine.state import JobState
@@ -24,8 +23,6 @@ from daybreak.policies.base import (
 from daybreak.policies.parts.arrival_instants import ArrivalInstants
 from daybreak.policies.parts.cell_planner import FIRST, GROWTH, CellPlanner
 from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
-from daybreak.policies.parts.period_choice import plan_periods
-from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.planned import ANY_LENGTH, Planned, PlannedParams, _Candidate
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak_experiments.planned.machine import Case, Measured, exact, run
@@ -319,84 +316,6 @@ def test_no_train_is_much_longer_than_what_jobs_have_shown() -> None:
     assert planner.known(cell) == GROWTH * 5_000
 
 
-SOON, LATER = QoSGraph.deadline(0.5, 1.5), QoSGraph.deadline(10.0, 30.0)
-
-
-def flow(weight: float, graph: QoSGraph, backlog_s: float = 0.0) -> Flow:
-    """Takes 0.4 of a worker; a backlog costs little if it is spread over a long time."""
-    worth = ((graph, weight),)
-    return Flow(1_000.0, 0.005, 0.0004, worth, backlog_s=backlog_s, backlog_load=backlog_s / 30)
-
-
-def test_who_is_worth_least_makes_way_until_a_backlog_is_worked_off() -> None:
-    """A cell that is behind answers everything late until it has caught up."""
-    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
-    least = flow(1.0, LATER)
-    clear = [flow(60.0, SOON), flow(30.0, SOON), least]
-    wanted = plan_periods(clear, 2, 0.93)
-    assert wanted.served.all()
-    found, debt = planner._catching_up(clear, wanted)
-    assert found is wanted
-    assert debt == 0.0
-    behind = [flow(60.0, SOON, 0.8), flow(30.0, SOON, 0.8), least]
-    wanted = plan_periods(behind, 2, 0.93)
-    assert wanted.served.all(), "it pays to catch up"
-    found, debt = planner._catching_up(behind, wanted)
-    assert found.served.tolist() == [True, True, False]
-    assert debt == pytest.approx(0.8), "in two seconds"
-
-
-def test_a_backlog_takes_no_more_time_than_one_job_at_a_time_can_use() -> None:
-    """Nobody is left out for the sake of a debt that could not be paid sooner anyway."""
-    planner = CellPlanner(JobState(mixed().network, workers=3), 0.93)
-    behind = [flow(60.0, SOON, 8.0), flow(30.0, SOON), flow(1.0, LATER), flow(1.0, LATER)]
-    wanted = plan_periods(behind, 3, 0.93)
-    assert wanted.served.all()
-    found, debt = planner._catching_up(behind, wanted)
-    assert debt == pytest.approx(0.95 - 0.4), "what its own tuples leave of one worker"
-    assert found.served.all()
-    assert found.period_s[0] == wanted.period_s[0], "who pays stays"
-
-
-def test_of_many_who_are_behind_the_worthiest_catch_up_first_and_the_others_are_left_out() -> None:
-    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
-    behind = [flow(weight, SOON, 1.2) for weight in (60.0, 50.0, 40.0)]
-    wanted = plan_periods(behind, 2, 0.93)
-    assert wanted.served.all()
-    found, debt = planner._catching_up(behind, wanted)
-    assert found.served.tolist() == [True, True, False]
-    assert np.isfinite(found.period_s).tolist() == [True, True, False]
-    assert 1.0 < debt < 1.1, "the second pays as much as the budget allows"
-    assert found.load.sum() - 2 * 1.2 / 30 + debt == pytest.approx(0.93 * 2)
-
-
-def test_a_worthier_cell_never_makes_way_for_another_ones_backlog() -> None:
-    """As measured: critical filters were dropped until normal ones had caught up."""
-    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
-    flows = [flow(60.0, SOON), flow(50.0, SOON), flow(40.0, SOON), flow(1.0, SOON, 3.0)]
-    wanted = plan_periods(flows, 2, 0.93)
-    assert wanted.served.all()
-    found, debt = planner._catching_up(flows, wanted)
-    assert found.served.all()
-    assert debt == pytest.approx(0.93 * 2 - wanted.load.sum() + 3.0 / 30), "what the others leave"
-
-
-def test_costs_count_for_more_only_while_a_cell_could_be_given_up() -> None:
-    """A single cell that is late stays late whatever its costs count for; the others come back."""
-    policy = Planned()
-    run(Case(mixed(), 0.5, shown=exact, **SHORT), policy)
-    planner, plan = policy.planner, policy._plan
-    served = np.flatnonzero(plan.periods.served).tolist()
-    first = max(served, key=lambda c: plan.flows[c].weight)
-    alone = np.full_like(plan.periods.period_s, np.inf)
-    alone[first] = plan.periods.period_s[first]
-    for period_s, strained in (alone, False), (plan.periods.period_s, True):
-        planner.strain, planner._seen = 1.0, 0.0
-        planner.plan = replace(plan, periods=replace(plan.periods, period_s=period_s))
-        assert planner.started(first, 60.0, 10**12), "far too late"
-        assert (planner.strain > 1.0) is strained
-
-
 def test_a_trial_that_ends_far_sooner_than_expected_is_followed_by_another_soon() -> None:
     """Its cell is believed far too dear, and so may others be."""
     policy = Planned()
@@ -479,15 +398,6 @@ def test_a_cell_of_which_nothing_is_known_is_tried_soon(three_workers: Planned) 
     assert policy._trial(waiting)[1] == 10**9 + round(0.3e9 / (0.25 * 3))
 
 
-@pytest.fixture
-def three_workers() -> Planned:
-    """A policy with a plan, and with nothing under way."""
-    policy = Planned()
-    run(Case(mixed(), 1.0, workers=3, shown=exact, **SHORT), policy)
-    policy._out.clear()
-    return policy
-
-
 def under_way(policy: Planned, *, ends_ns: int, long: bool = False) -> JobUnderWay:
     return JobUnderWay(policy._plan.cells[0], 0, ends_ns, box=0, before=0, long=long)
 
@@ -509,52 +419,6 @@ def test_with_three_workers_one_has_no_long_job(three_workers: Planned) -> None:
     assert policy._serve_other([mine], [worthy], 10, 0) is None
     policy._out[2] = under_way(policy, ends_ns=15)
     assert policy._room_ns(mine, [worthy], 10, 0) == ANY_LENGTH, "a short one does end"
-
-
-def test_on_busy_cores_no_worker_is_left_to_what_is_worth_less(three_workers: Planned) -> None:
-    """Only to what is worthier than a job under way: one more job makes each take longer."""
-    policy = three_workers
-    cells_of = policy._plan.cells
-    order = sorted(range(len(cells_of)), key=policy._plan.density.__getitem__)
-    order = [c for c in order if policy._period_ns[c] is not None]
-    least, middle, most = (
-        _Candidate(0, 0, c, cells_of[c].queries[0], 0) for c in (order[0], order[3], order[-1])
-    )
-    policy._overrun = Overrun()
-    policy._out = {w: JobUnderWay(cells_of[order[3]], 0, 50, box=0, before=0) for w in (0, 1)}
-    assert policy._uncrowded([least, most], [middle], 10) == ([least, most], [middle])
-    policy.planner.usable.enough_jobs = 2
-    assert policy._uncrowded([least, middle, most], [middle], 10) == ([most], [])
-    assert policy._uncrowded([least, most], [middle], 151) == ([least, most], []), "stuck"
-    policy._suspended.add(order[3])
-    assert policy._uncrowded([least, most], [middle], 10) == ([least, most], []), "not served"
-    del policy._out[1]
-    assert policy._uncrowded([least], [middle], 10) == ([least], [middle]), "a core is idle"
-
-
-def test_on_busy_cores_others_wait_until_a_served_cell_has_caught_up(
-    three_workers: Planned,
-) -> None:
-    """It is faster without them. What they cost is still tried."""
-    policy = three_workers
-    plan = policy._plan
-    served = [c for c, p in enumerate(policy._period_ns) if p is not None]
-    behind = next(c for c in served if not plan.cells[c].slide_ns)
-    late, other = (_Candidate(0, 0, c, plan.cells[c].queries[0], 0) for c in (behind, served[-1]))
-    policy._tried_ns, policy._trial_s = 10**12, 1.0
-    policy.planner.usable.enough_jobs = 2
-    assert policy._serve_other([other], [late], 10, 0) is not None, "nobody is behind"
-    policy._out.clear()
-    flows = list(plan.flows)
-    flows[behind] = flows[behind]._replace(backlog_s=4.0, backlog_load=4 / 30, in_time=0.8)
-    policy._plan = replace(plan, flows=flows)
-    assert policy._serve_other([other], [late], 10, 0) is None
-    policy._tried_ns = policy._trial_s = 0
-    assert policy._serve_other([other], [late], 10, 0) is not None, "a trial"
-    policy._out.clear()
-    policy._tried_ns, policy._trial_s = 10**12, 1.0
-    policy.planner.usable.enough_jobs = 3
-    assert policy._serve_other([other], [late], 10, 0) is not None, "cores are idle"
 
 
 def test_the_most_important_cells_are_not_given_up_for_what_their_first_jobs_cost() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daybreak.policies.base import ProcessorUse
-from daybreak.policies.parts.usable_workers import UsableWorkers
+from daybreak.policies.parts.usable_workers import ALONE, UsableWorkers
 
 S = 1_000_000_000
 
@@ -62,6 +62,17 @@ def test_while_cores_are_busy_as_many_jobs_are_enough() -> None:
     alone = Machine(1)
     alone.passes(5, working=1.0, busy=1.0)
     assert alone.usable.enough_jobs == 1
+
+
+def test_jobs_share_busy_cores() -> None:
+    machine = Machine(3)
+    machine.passes(5, working=2.0, busy=0.8)
+    assert not machine.usable.are_shared
+    assert machine.usable.share(2.0) == machine.usable.alone == 1.0
+    machine.passes(5, working=2.0, busy=1.0)
+    assert machine.usable.are_shared
+    assert [machine.usable.share(others) for others in (0.0, 1.0, 2.0)] == [1.0, 1.0, 2 / 3]
+    assert machine.usable.alone == ALONE
 
 
 def test_a_machine_that_does_not_list_its_cores_has_one() -> None:
