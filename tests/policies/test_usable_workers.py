@@ -67,10 +67,8 @@ def test_while_cores_are_busy_as_many_jobs_are_enough() -> None:
 def test_jobs_share_busy_cores() -> None:
     machine = Machine(3)
     machine.passes(5, working=2.0, busy=0.8)
-    assert not machine.usable.are_shared
     assert machine.usable.share(2.0) == machine.usable.alone == 1.0
     machine.passes(5, working=2.0, busy=1.0)
-    assert machine.usable.are_shared
     assert [machine.usable.share(others) for others in (0.0, 1.0, 2.0)] == [1.0, 1.0, 2 / 3]
     assert machine.usable.alone == ALONE
 
