@@ -21,6 +21,10 @@ class Case(NamedTuple):
     n: int
 
 
+#: What a file of another one holds was measured by other rules.
+FORMAT = 2
+
+
 class OtherSettings(Exception):
     """The file holds outcomes that cannot be compared with those of this call."""
 
@@ -38,7 +42,7 @@ class Results:
         #: By workload: what a piece of work took meanwhile, in ms (``pace``).
         self.pieces_ms: dict[str, float] = {}
         self._outcomes: dict[Case, Outcome] = {}
-        present = dict(settings)
+        present = {"format": FORMAT, **settings}
         lines = _lines(path) if path is not None and path.exists() else []
         if not lines:
             self._write({"settings": present})

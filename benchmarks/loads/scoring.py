@@ -39,6 +39,8 @@ class Outcome:
     #: How many times slower the machine was than when the capacity was measured, see ``pace``;
     #: None if it was given.
     slower: float | None = None
+    #: Runs of which it is the least disturbed.
+    tries: int = 1
 
 
 class Span(NamedTuple):

@@ -76,6 +76,20 @@ def test_a_worthier_cell_never_makes_way_for_another_ones_backlog() -> None:
     assert debt == pytest.approx(2 - wanted.load.sum() + 3.0 / 30), "all that the others leave"
 
 
+def test_the_worthiest_cell_does_not_make_way_because_it_is_far_behind() -> None:
+    """Its backlog makes it yield less for now; that is what it catches up for."""
+    planner = CellPlanner(JobState(mixed().network, workers=2), 0.93)
+    late = flow(60.0, SOON, 6.0)._replace(in_time=0.5)
+    flows = [late, *(flow(30.0, SOON) for _ in range(3))]
+    wanted = plan_periods(flows, 2, 0.93)
+    assert wanted.served[0]
+    assert wanted.value[0] / wanted.load[0] < wanted.value[1] / wanted.load[1]
+    found, debt = planner._catching_up(flows, wanted)
+    assert found.served[0]
+    assert debt == pytest.approx(0.95 - 0.4), "all that one job at a time can use"
+    assert found.load.sum() - 6.0 / 30 + debt <= 2
+
+
 def test_costs_count_for_more_only_while_a_cell_could_be_given_up(three_workers: Planned) -> None:
     """A single cell that is late stays late whatever its costs count for; the others come back."""
     planner, plan = three_workers.planner, three_workers._plan

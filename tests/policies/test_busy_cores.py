@@ -24,8 +24,20 @@ def test_on_busy_cores_costs_count_for_less_while_nothing_is_lost(three_workers:
         planner.relax(1.0)
     assert planner.strain == LEAST_STRAIN
     assert planner._share == pytest.approx(before / LEAST_STRAIN)
-    assert (planner.bound() or 0.0) >= bound, "costs may be too high there, too"
-    planner._seen = 0.0
+    assert bound < (planner.bound() or 0.0), "costs may be too high there, too"
+    assert planner.strain == LEAST_STRAIN
+    planner._losing = True
+    planner.strain = 0.9
+    planner.relax(1.0)
+    assert planner.strain == 0.9, "too much was lost since the last plan"
+    planner.relax(100.0)
+    planner.usable.enough_jobs = 3
+    planner.relax(1.0)
+    assert LEAST_STRAIN < planner.strain < 0.9, "not at once"
+    for _ in range(100):
+        planner.relax(1.0)
+    assert planner.strain == 1.0
+    planner._seen, planner.strain = 0.0, LEAST_STRAIN
     served = np.flatnonzero(three_workers._plan.periods.served).tolist()
     assert planner.started(served[0], 60.0, 10**12)
     assert planner.strain == pytest.approx(LEAST_STRAIN * STRAIN)

@@ -4,7 +4,7 @@ import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.policies.base import Cell, JobCost
-from daybreak.policies.parts.cell_planner import MOST_OFF, WARM_JOBS, CellPlanner
+from daybreak.policies.parts.cell_planner import FIRST, MOST_OFF, WARM_JOBS, CellPlanner
 from daybreak_experiments.planned.workloads import mixed
 
 
@@ -81,6 +81,18 @@ def test_a_cell_that_seems_dear_is_tried_on_longer_and_longer_trains() -> None:
     assert planner.trial(cell, 0.4e9) == 4_000
     planner.took(cell, 4_000, 0, 0.5e9, 0, 0.0)
     assert planner.trial(cell, 0.4e9) == 0, "it is dear"
+
+
+def test_a_query_that_takes_a_number_over_inherits_no_costs() -> None:
+    planner = CellPlanner(JobState(mixed().network), 0.93)
+    cell = Cell((0,), JobCost(9e6, 1e3))
+    for _ in range(20):
+        planner.took(cell, 50_000, 0, 300e6, 0, 0.0)
+    assert planner.correction(cell) > 1
+    planner.forget(0)
+    assert planner.correction(cell) == 1.0
+    assert planner.jobs(cell) == 0
+    assert planner.known(cell) == FIRST
 
 
 def test_costs_of_nothing_are_no_reason_to_fail() -> None:

@@ -117,6 +117,17 @@ def test_a_cell_that_others_slow_down_is_not_given_up_for_them() -> None:
     assert not plan_periods([hopeless, *others], 2, 0.93).served[0]
 
 
+def test_a_burst_is_no_reason_to_give_up_a_cell_that_keeps_up_on_average() -> None:
+    """Four times as many tuples as usual, which it cannot work off before the burst has passed."""
+    steady = flow(rate=1e4, per_tuple_s=6e-5, weight=3.0)
+    burst = steady._replace(rate_per_s=4e4)
+    others = [flow(rate=1e4, per_tuple_s=8e-5), flow(rate=1e4, per_tuple_s=8e-5)]
+    assert not plan_periods([burst, *others], 2, 0.93).served[0]
+    plan = plan_periods([burst._replace(at_best=0.4), *others], 2, 0.93)
+    assert plan.served[0]
+    assert plan.load[0] == 1.0, "its jobs run one at a time"
+
+
 def test_a_cell_whose_cost_is_hardly_known_may_count_as_one_that_keeps_up() -> None:
     dear = flow(rate=1e4, per_tuple_s=5e-3, weight=3.0)
     assert plan_periods([dear, flow()], 2, 0.93).served.tolist() == [False, True]

@@ -160,6 +160,8 @@ class Planned(BasePolicy):
 
     def on_query_removed(self, query: int, now_ns: int) -> None:
         self.units.removed(query)
+        self.planner.forget(query)
+        self._begun.pop(query, None)
 
     # Decisions
 

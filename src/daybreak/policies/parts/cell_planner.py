@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,9 @@ FORGET, REMEMBERED = 0.2, 16
 #: each worker. If a worker's second one does, and no other was as fast as expected, the fastest of
 #: them shows what they cost.
 WARM_JOBS, COMPILING_NS = 5, 2_000_000_000
-#: Until so many jobs have ended, the most important cells count as if they could keep up: what the
-#: first ones take, while Spark compiles, is no reason to give up what matters most.
+#: Until so many jobs have ended, the most important cells that answer rows count as if they could
+#: keep up: what the first ones take, while Spark compiles, is no reason to give up what matters
+#: most.
 LEARNING = 40
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
@@ -149,6 +150,8 @@ class CellPlanner:
         #: What planned jobs lost beyond what was planned, of what they could yield; it fades.
         self._lost = self._seen = 0.0
         self._lost_ns = 0
+        #: Whether that was too much since the last plan.
+        self._losing = False
 
     def note(self, now_ns: int, working_ns: float) -> None:
         """Counts what has arrived so far, and what workers have spent on jobs (``TimeSpent``)."""
@@ -217,24 +220,36 @@ class CellPlanner:
 
     def correction(self, cell: Cell) -> float:
         """How much dearer its jobs turn out than its costs let expect."""
+        ratio = self._ratio(cell, cold=False)
+        if any(job.cold for job in tuple(self._took.get(cell.queries[0], ()))):
+            # Where slow ones do not count, the others must not make it look cheaper than it is.
+            ratio = max(ratio, 1.0)
+        return ratio if abs(ratio - 1) > EXPECTED else 1.0
+
+    def _ratio(self, cell: Cell, *, cold: bool) -> float:
+        """What its last jobs took over what is expected of them now.
+
+        ``cold``: those that may have been compiled count as well.
+        """
         # Against what is known now: a model that has learned since is not corrected twice.
-        took = self._took.get(cell.queries[0], ())
+        took = tuple(self._took.get(cell.queries[0], ()))
         jobs = [(j, max(cell.cost.of(j.tuples, j.riders), 1.0)) for j in took]
-        some_cold = any(job.cold for job, _ in jobs)
         actual = expected = 0.0
         for job, expected_ns in jobs:
-            if not job.cold:
+            if cold or not job.cold:
                 actual = (1 - FORGET) * actual + job.took_ns
                 expected = (1 - FORGET) * expected + expected_ns
         if not expected and len(jobs) > len({job.worker for job, _ in jobs}):
             job, expected = min(jobs, key=lambda one: one[0].took_ns / one[1])
             actual = job.took_ns
-        if not expected:
-            return 1.0
-        # Where slow ones do not count, the others must not make it look cheaper than it is.
-        least = 1.0 if some_cold else 1 / MOST_OFF
-        ratio = min(max(actual / expected, least), MOST_OFF)
-        return ratio if abs(ratio - 1) > EXPECTED else 1.0
+        return min(max(actual / expected, 1 / MOST_OFF), MOST_OFF) if expected else 1.0
+
+    def forget(self, query: int) -> None:
+        """A query came or left: what its number stood for before is gone."""
+        by_query: tuple[dict[int, Any], ...]
+        by_query = self._took, self._jobs, self._last, self._longest, self._last_s
+        for known in by_query:
+            known.pop(query, None)
 
     def replan(self, now_ns: int) -> CellPlan:
         """The plan for what the view shows now; old periods stay if they are as good."""
@@ -275,8 +290,7 @@ class CellPlanner:
         stays: list[int] = []
         pays = 0  # so many of them are the last that pays, and those that yield more
         left, debt = budget, 0.0
-        density = wanted.value / np.maximum(wanted.load, 1e-12)
-        for c in np.argsort(-density, kind="stable").tolist():
+        for c in np.argsort(-wanted.density, kind="stable").tolist():
             takes, pay = float(wanted.load[c]), 0.0
             if each[c]:
                 takes -= flows[c].backlog_load
@@ -351,15 +365,22 @@ class CellPlanner:
         self._seen = self._seen * keep + weight
         if self._lost <= LOST * self._seen:
             return False
-        self._lost = 0.0
+        self._lost, self._losing = 0.0, True
         if np.count_nonzero(periods.served) > 1:
             self.strain = min(self.strain * STRAIN, MOST_STRAIN)
         return True
 
     def relax(self, passed_s: float) -> None:
         """Strain is forgotten slowly; on busy cores more is tried while nothing is lost."""
+        factor = RELAX_PER_S ** min(passed_s, 10.0)
         least = LEAST_STRAIN if self.usable.are_shared else 1.0
-        self.strain = max(least, self.strain * RELAX_PER_S ** min(passed_s, 10.0))
+        if self._losing:
+            least = max(least, min(self.strain, 1.0))
+        self._losing = False
+        if self.strain < least:
+            self.strain = min(self.strain / factor, least)
+        else:
+            self.strain = max(self.strain * factor, least)
 
     def _best(self, flows: Sequence[Flow], old: Periods | None, now_ns: int) -> Periods:
         """With jobs as long as before, or another length: one is tried now and then."""
@@ -388,7 +409,8 @@ class CellPlanner:
         for cell, flow in zip(self.plan.cells, self.plan.flows, strict=True):
             graded = [q for q in cell.queries if network.queries[q].qos is not None]
             worth = tuple((network.queries[q].qos or PLAIN, self._weight(q)) for q in graded)
-            cost = cell.cost.times(self.correction(cell))
+            # What is too small to be corrected may still be too high for a bound.
+            cost = cell.cost.times(min(self.correction(cell), self._ratio(cell, cold=True)))
             if worth:
                 offers.append(Offer(flow.rate_per_s, cost, worth, flow.slide_s, flow.together))
         # Where more is tried than costs allow, they may be too high.
@@ -415,6 +437,7 @@ class CellPlanner:
             graph = view.network.queries[q].qos or PLAIN
             worth[graph] = worth.get(graph, 0.0) + self._weight(q)
         usual, rate = self._rates_of(cell, important)
+        hoped = important and not cell.slide_ns and self.jobs(cell) < LEARNING
         flow = Flow(
             rate_per_s=rate,
             fixed_s=max(in_s.fixed_ns + riders * in_s.per_rider_ns, 1e-7),
@@ -427,7 +450,7 @@ class CellPlanner:
             most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
             at_best=usual / rate * (1.0 if cell.slide_ns else self.usable.alone),
-            most_work=MOST_WORK if important and self.jobs(cell) < LEARNING else inf,
+            most_work=MOST_WORK if hoped else inf,
         )
         return self._with_backlog(cell, flow)
 
@@ -489,7 +512,7 @@ def _owed(flow: Flow) -> float:
 
 def _spare(flow: Flow) -> float:
     """What its own tuples leave of the one worker that a cell can have."""
-    return max(0.95 - flow.least_work, 0.05) / flow.at_best
+    return max(0.95 - flow.least_work, 0.05)
 
 
 def _merged(wanted: Periods, keeps: Ints, fewer: Periods | None, free: Ints) -> Periods:

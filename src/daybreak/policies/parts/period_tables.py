@@ -64,7 +64,7 @@ class Flow(NamedTuple):
     #: Tuples that arrive at one instant: those of a file or a segment.
     together: float = 1.0
     #: The share of its load that would be left if others made way, and tuples arrived no faster
-    #: than on average: whether a cell can keep up is judged by that.
+    #: than on average: whether a cell can keep up is judged by that, and by nothing else.
     at_best: float = 1.0
     #: What its tuples count for at most, in workers; their cost is hardly known then.
     most_work: float = inf
@@ -199,7 +199,7 @@ def tabulate(
         latency[rows] = lag[rows] + (period[rows] - slide) / 2
     # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
     value *= of.in_time / (1 + np.maximum(load * of.at_best - 1, 0.0) / BEHIND)
-    load = np.minimum(load, 1 / of.at_best) + of.backlog
+    load = np.minimum(load, 1.0) + of.backlog
     first = np.zeros_like(of.fixed)
     return Table(
         period_s=np.hstack([first + np.inf, period]),

@@ -72,4 +72,4 @@ class UsableWorkers:
         could = (working_ns - first.working_ns) / span_ns / busy
         # Cores that are idle show no limit, but may show that it was too low.
         could = could if busy >= FULL else max(could, self.count)
-        self.count = min(max(could, float(use.cores)), float(self._workers))
+        self.count = min(max(could, use.cores, 1.0), float(self._workers))
