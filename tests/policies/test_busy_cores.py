@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from daybreak.policies.parts.cell_planner import LEAST_STRAIN, STRAIN
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, TimeSpent
+from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, WorkerTime
 from daybreak.policies.planned import Planned, _Candidate
 
 
@@ -60,7 +60,7 @@ def test_a_job_beside_more_than_the_cores_counts_by_its_share_of_them(
 
 
 def test_time_spent_on_jobs_is_elapsed_time_and_no_more_than_the_cores() -> None:
-    spent = TimeSpent()
+    spent = WorkerTime()
     for at_ns, jobs in (10, 1), (20, 3), (30, 2), (40, 0), (90, 0):
         spent.until(at_ns, jobs, cores=2)
     assert spent.elapsed_ns == 10 + 30 + 20

@@ -20,7 +20,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.parts.cell_planner import CellPlanner
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, TimeSpent
+from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, WorkerTime
 from daybreak.policies.parts.period_choice import LONGEST
 from daybreak.policies.parts.period_tables import Flow
 from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
@@ -109,7 +109,7 @@ class Planned(BasePolicy):
         self._out: dict[int, JobUnderWay] = {}
         self._noted_ns: int | None = None
         self._ready_ns = 0
-        self._spent = TimeSpent()
+        self._spent = WorkerTime()
         self._replan_ns = 0
         self._planned_ns = 0
         self._stale = True

@@ -154,7 +154,7 @@ class CellPlanner:
         self._losing = False
 
     def note(self, now_ns: int, working_ns: float) -> None:
-        """Counts what has arrived so far, and what workers have spent on jobs (``TimeSpent``)."""
+        """Counts what has arrived so far, and what workers have spent on jobs (``WorkerTime``)."""
         self._rates.note(now_ns, self._view.arrived)
         self.usable.note(now_ns, working_ns, self._view.processor)
 

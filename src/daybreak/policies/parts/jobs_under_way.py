@@ -60,7 +60,7 @@ class Overrun:
         self.factor += (self.RISE if off > self.factor else self.FALL) * (off - self.factor)
 
 
-class TimeSpent:
+class WorkerTime:
     """What workers have spent on jobs so far: elapsed, and as the cores suffice for it."""
 
     def __init__(self) -> None:
