@@ -157,8 +157,9 @@ def end_a_life(
     time.sleep(death.when)  # the random moment itself
     kill(process, jvm=death.jvm)
     code = process.wait()
-    # One that was told to stop may be quicker.
-    return -signal.SIGKILL if death.stage == "stopping" and code == 0 else code
+    # One that was told to stop may be quicker; and recovery, before it listens, delivers as well.
+    told = death.stage == "stopping" and code in (0, -signal.SIGTERM)
+    return -signal.SIGKILL if told else code
 
 
 def await_delivery(
