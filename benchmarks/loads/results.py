@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from benchmarks.loads.scoring import Outcome
 
+#: Of the file: outcomes in one of another format were measured by other rules.
+FORMAT = 2
+
 
 class Case(NamedTuple):
     """One run: the n-th of a policy at a load, from 0."""
@@ -19,10 +22,6 @@ class Case(NamedTuple):
     load: float
     policy: str
     n: int
-
-
-#: What a file of another one holds was measured by other rules.
-FORMAT = 2
 
 
 class OtherSettings(Exception):

@@ -352,7 +352,7 @@ class Planned(BasePolicy):
         return [c for c in served if self._plan.density[c.cell] > least], []
 
     def _is_pressed(self, served: list[_Candidate]) -> bool:
-        """Whether all cores are busy, and a served cell is far behind.
+        """Whether all cores are busy, and a served cell that answers rows has a backlog.
 
         The more jobs run then, the longer each of them takes: those that are not served by plan
         make way until it has caught up.

@@ -12,8 +12,9 @@ from daybreak.policies.base import ProcessorUse
 SPAN_NS, LEAST_NS = 3 * NS_PER_S, NS_PER_S
 #: From this share on the cores are in use as a whole.
 FULL = 0.9
-#: The share of its time that a job on rows would take if no other shared the cores: it may use all
-#: of them (``benchmarks/mixed.py --workloads filters --loads 2 --trace``).
+#: The share of its time that is believed of a job on rows if no other shared the cores: it may use
+#: all of them. About 0.8 is measured; whoever is given up for a cost that is too high by a third
+#: does not come back (``benchmarks/mixed.py --workloads filters --loads 2 --trace FOLDER``).
 ALONE = 0.6
 
 
