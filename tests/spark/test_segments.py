@@ -24,7 +24,7 @@ from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segment_files import write_segment
 from daybreak.spark.log.segments import SMALL_BYTES, Segment, SegmentStore
-from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.log.tables import ARRIVAL, joined_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -334,3 +334,11 @@ def test_any_cut_gives_every_row_once(
             seen += part["v"].to_pylist()
         assert seen == list(range(total))
         assert cursor == store.end("r")
+
+
+def test_joined_rows_have_no_empty_chunk() -> None:
+    schema = pa.schema([("n", pa.int64())])
+    full, empty = pa.table({"n": [1]}, schema), schema.empty_table()
+    joined = joined_rows([empty, full, empty, full], schema)
+    assert [len(chunk) for chunk in joined["n"].chunks] == [1, 1]
+    assert joined_rows([empty], schema) == joined_rows([], schema) == empty

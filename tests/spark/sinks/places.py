@@ -26,13 +26,18 @@ from daybreak.spark.sinks.memory import MemorySink
 from daybreak.spark.sinks.sink import Sink
 
 
-def table_numbers(path: Path) -> list[int]:
+def table_numbers(path: Path, *, header: bool = True) -> list[int]:
     if path.suffix == ".parquet":
         return pq.read_table(path, partitioning=None)["number"].to_pylist()  # type: ignore[no-any-return]
     if path.suffix == ".json":
         return [json.loads(line)["number"] for line in path.read_text().splitlines()]
-    options = pa_csv.ParseOptions(newlines_in_values=True)
-    return pa_csv.read_csv(path, parse_options=options)["number"].to_pylist()  # type: ignore[no-any-return]
+    names = None if header else SCHEMA.names
+    found = pa_csv.read_csv(
+        path,
+        read_options=pa_csv.ReadOptions(column_names=names),
+        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+    )
+    return found["number"].to_pylist()  # type: ignore[no-any-return]
 
 
 class Files(SinkUnderTest):
@@ -51,7 +56,8 @@ class Files(SinkUnderTest):
 
     def rows(self) -> list[int]:
         files = (p for p in self.path.rglob("*.*") if "_staging" not in p.parts)
-        return [number for path in files for number in table_numbers(path)]
+        header = self.more.get("options", {}).get("header") != "false"
+        return [number for path in files for number in table_numbers(path, header=header)]
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

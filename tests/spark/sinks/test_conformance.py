@@ -17,6 +17,7 @@ PLACES: dict[str, Callable[[Path], SinkUnderTest]] = {
     "parquet": lambda folder: Files(folder, "parquet"),
     "json": lambda folder: Files(folder, "json"),
     "csv": lambda folder: Files(folder, "csv"),
+    "csv without header": lambda folder: Files(folder, "csv", options={"header": "false"}),
     "partitioned": lambda folder: Files(folder, "parquet", partition_by=("text",)),
     "delta": DeltaTables,
     "memory": lambda _: Calls("memory"),

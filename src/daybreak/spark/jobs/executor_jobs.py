@@ -26,6 +26,7 @@ from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.large_segments import FileRows
 from daybreak.spark.log.rows import StagedFile
 from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import joined_rows
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.task_writers import TaskWriter, WritesInTasks, handover
 from daybreak.spark.sql.composite import Cutter, quoted
@@ -238,7 +239,7 @@ def widened_frame(frame: DataFrame, schema: StructType) -> DataFrame:
 
 def _read_back(query: Answered, files: Sequence[StagedFile]) -> pa.Table:
     tables = [pq.read_table(file.path, partitioning=None) for file in files]
-    return pa.concat_tables([query.schema.empty_table(), *tables])
+    return joined_rows(tables, query.schema)
 
 
 def sweep_attempts(job: str, queries: Iterable[Answered], results: Iterable[object]) -> None:

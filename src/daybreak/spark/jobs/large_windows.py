@@ -19,6 +19,7 @@ from daybreak.spark.event_time import NEVER, Windowing
 from daybreak.spark.jobs.executor_jobs import Cut, ExecutorJobs, Result, Written
 from daybreak.spark.jobs.windows import Range, cut
 from daybreak.spark.log.rows import SegmentRow
+from daybreak.spark.log.tables import joined_rows
 from daybreak.spark.sql.composite import quoted
 from daybreak.spark.sql.windows.pane_plans import LATE, PANE, Panes
 
@@ -115,5 +116,5 @@ def joined(results: Sequence[Sequence[Result]]) -> list[Result]:
             files = tuple(file for one in mine for file in one.files)
             found.append(Written(files, sum(one.num_rows for one in mine)))
         else:
-            found.append(pa.concat_tables(mine))
+            found.append(joined_rows(mine, mine[0].schema))
     return found

@@ -14,7 +14,7 @@ from daybreak.spark.event_time import ANCHORS, NEVER, Band, Grid, Windowing
 from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
-from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.log.tables import ARRIVAL, joined_rows
 
 Tables = dict[str, pa.Table]
 #: The first row of each stream that a query over windows still needs.
@@ -52,13 +52,14 @@ def compute(
     result columns. ``run`` gives their results over one table per stream.
     """
     moves, picker = begin(queries, windowings[0], taken, store, places)
-    results = [[query.schema.empty_table()] for query in queries]
+    results: list[list[pa.Table]] = [[] for _ in queries]
     for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
         for tables in picker.tables(first, last):
             each = zip(windowings, results, run(tables), strict=True)
             for own, found, result in each:
                 found.append(cut(own, result, first, last))
-    return [pa.concat_tables(found) for found in results], moves
+    pairs = zip(queries, results, strict=True)
+    return [joined_rows(found, query.schema) for query, found in pairs], moves
 
 
 def begin(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -11,6 +12,15 @@ import pyarrow as pa
 ARRIVAL = "_arrival_ns"
 
 K = TypeVar("K")
+
+
+def joined_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of tables that have this schema, in order.
+
+    Tables without rows leave no chunk: an empty chunk is a trap for every reader of the result.
+    """
+    filled = [table for table in tables if table.num_rows]
+    return pa.concat_tables(filled) if filled else schema.empty_table()
 
 
 def ipc_bytes(table: pa.Table) -> bytes:

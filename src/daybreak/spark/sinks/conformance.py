@@ -94,8 +94,12 @@ class Life:
 
     def committed(self, *numbers: int) -> list[CommittedFile]:
         """The files of a job."""
+        return self.committed_table(rows_of(*numbers))
+
+    def committed_table(self, table: pa.Table) -> list[CommittedFile]:
+        """The files of a job with this result."""
         job = self.log.new_job()
-        return self.log.commit(job, [], self.sink.stage(job, rows_of(*numbers)))
+        return self.log.commit(job, [], self.sink.stage(job, table))
 
     def delivered(self, files: Sequence[CommittedFile]) -> None:
         for file in files:
@@ -125,6 +129,30 @@ def check_rows_arrive(place: SinkUnderTest, folder: Path) -> None:
         for files in [life.committed(0, 1, 2), life.committed(3)]:
             life.delivered(files)
     _expect(place, [0, 1, 2, 3])
+
+
+def check_rows_arrive_in_any_chunks(place: SinkUnderTest, folder: Path) -> None:
+    """Rows arrive however the table that holds them is divided, also if its first chunk is empty.
+
+    Results of windows and of executors are joined from many tables, some of them without a row.
+    """
+    divisions: Sequence[Sequence[Sequence[int]]] = (
+        [[], [1, 2]],
+        [[3], [], [4, 5], [6]],
+        [[], [], [7], []],
+    )
+    with _life(place, folder) as life:
+        for chunks in divisions:
+            life.delivered(life.committed_table(_in_chunks(chunks)))
+        # As executors' and windows' filters leave it: columns that are divided differently.
+        uneven = _in_chunks([[], [8], [9]])
+        texts = uneven.column("text").combine_chunks()
+        life.delivered(life.committed_table(uneven.set_column(1, "text", texts)))
+    _expect(place, list(range(1, 10)))
+
+
+def _in_chunks(chunks: Sequence[Sequence[int]]) -> pa.Table:
+    return pa.concat_tables([rows_of(*numbers) for numbers in chunks])
 
 
 def check_nothing_is_visible_before_its_commit(place: SinkUnderTest, folder: Path) -> None:
@@ -249,6 +277,7 @@ def check_slow(place: SinkUnderTest, folder: Path) -> None:
 
 LAWS: Sequence[Law] = (
     check_rows_arrive,
+    check_rows_arrive_in_any_chunks,
     check_nothing_is_visible_before_its_commit,
     check_repeated_delivery,
     check_crash_between_commit_and_delivery,

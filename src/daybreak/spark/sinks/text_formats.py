@@ -32,8 +32,11 @@ def write_csv(table: pa.Table, file: BinaryIO, *, header: bool, delimiter: str) 
         column if _is_simple(field.type) or kinds.is_floating(field.type) else _text_column(column)
         for column, field in zip(table.columns, table.schema, strict=True)
     ]
+    shown = pa.table(texts, names=table.column_names)
+    # For an empty chunk Arrow writes its buffer as it was, with whatever lay in that memory.
+    filled = [batch for batch in shown.to_batches() if batch.num_rows]
     options = pa_csv.WriteOptions(include_header=header, delimiter=delimiter)
-    pa_csv.write_csv(pa.table(texts, names=table.column_names), file, options)
+    pa_csv.write_csv(pa.Table.from_batches(filled, shown.schema), file, options)
 
 
 def plain_rows(table: pa.Table) -> Iterable[dict[str, Any]]:
