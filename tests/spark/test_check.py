@@ -106,7 +106,7 @@ REFUSED: dict[str, str] = {
     "SELECT a, rank() OVER (PARTITION BY b ORDER BY a) AS n FROM r": "ranks rows of different",
     "SELECT a, lag(a) OVER (PARTITION BY b ORDER BY at) AS n FROM r": "window function",
     "SELECT a FROM r TABLESAMPLE (10 PERCENT)": "TABLESAMPLE",
-    "SELECT TRANSFORM(a) USING 'cat' FROM r": "TRANSFORM ... USING",
+    "SELECT TRANSFORM(a) USING 'cat' FROM r": "TRANSFORM ... USING, which runs a program",
     "SELECT count(*) AS n FROM r": "has an aggregate",
     "SELECT max(a) AS n FROM r HAVING max(a) > 1": "has an aggregate",
     "SELECT a, count(*) AS n FROM r GROUP BY a": "GROUP BY without a window",

@@ -1,7 +1,8 @@
 """Ad-hoc queries: one batch over what an application still keeps of its streams.
 
 Reads the commit log and the segments without locking them, so it works beside a run. Any SELECT
-is allowed: it is one batch, so nothing about it depends on how rows were cut.
+over streams, views and static tables is allowed: it is one batch, so nothing about it depends on
+how rows were cut.
 """
 
 from __future__ import annotations
@@ -15,20 +16,32 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.errors import ConfigError
 from daybreak.model.storage import LogUrl
+from daybreak.spark.failures import one_line
 from daybreak.spark.jobs.executor_jobs import widened_frame
 from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.log.widening import SchemaChanged, widened
 from daybreak.spark.session import cloned
+from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import quoted
+from daybreak.spark.sql.leaves import refuse_moving_rows
+from daybreak.spark.sql.lexer import without_semicolons
+from daybreak.spark.sql.parser import (
+    analysed_frame,
+    explaining,
+    parsed_query,
+    refuse_surrogates,
+)
+from daybreak.spark.sql.plan_rules import Analysed
 
 #: A run may remove segments while they are listed; then they are listed again.
 TRIES = 5
@@ -93,17 +106,18 @@ def ad_hoc(
         for files in large:
             frame = frame.union(_frame(session, stream, files, schema))
         frame.createOrReplaceTempView(quoted(stream))
+    catalyst = Catalyst(session)
+    with explaining("query", schemas):
+        refuse_surrogates(sql, "query")
+        parsed = parsed_query(session, catalyst, without_semicolons(session, sql))
+        frame = analysed_frame(session, catalyst, parsed)
+        analysed = Analysed.of(frame)
+        streams = {name.lower(): name for name in schemas}
+        refuse_moving_rows(analysed.plans, analysed.trees, streams)
     try:
-        session._jsparkSession.sessionState().sqlParser().parseQuery(sql)
-        return session.sql(sql).toArrow()
-    except (AnalysisException, ParseException) as error:
-        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-            named = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
-            raise ConfigError(
-                "query", f"unknown stream {named!r}", suggestion(named, schemas)
-            ) from None
-        said = str(error).strip().split("\n")[0]
-        raise ConfigError("query", f"Spark refuses it: {said}", "correct the SQL") from None
+        return frame.toArrow()
+    except (PySparkException, Py4JJavaError) as error:
+        raise ConfigError("query", f"fails: {one_line(error)}", "correct the SQL") from None
 
 
 def _frame(

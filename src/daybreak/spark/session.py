@@ -69,6 +69,8 @@ SESSION_CONF: Mapping[str, str] = {
 QUERY_CONF: Mapping[str, str] = {
     # An expression that occurs twice is computed first, even where AND or OR guards it.
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    # A query reads what is declared: a path in FROM is not looked up, not even to refuse it.
+    "spark.sql.runSQLOnFiles": "false",
 }
 
 

@@ -61,12 +61,8 @@ class Shape:
     marks: Mapping[int, str] = field(default_factory=dict)
 
 
-_LEAVES = frozenset(
-    {
-        "DataSourceV2Relation", "DataSourceV2ScanRelation", "HiveTableRelation", "InMemoryRelation",
-        "LocalRelation", "LogicalRDD", "LogicalRelation", "OneRowRelation", "Range",
-    }
-)  # fmt: skip
+#: Leaves whose rows are part of the plan, the same in every job; see ``leaves``.
+FIXED = frozenset({"LocalRelation", "LogicalRDD", "OneRowRelation", "Range"})
 _NAMES = frozenset(
     {
         "SubqueryAlias", "View", "WithCTE", "CTERelationDef", "CTERelationRef", "PipeOperator",
@@ -80,7 +76,7 @@ _GATHERING = frozenset({"Aggregate", "Distinct", "Except", "Intersect"})
 #: Rows that tie have one rank, whatever the order in which they are read.
 _RANKS = frozenset({"Rank", "DenseRank"})
 _PARTITIONING = frozenset({"Repartition", "RepartitionByExpression", "RebalancePartitions"})
-_STATIC = _LEAVES | _ROW_WISE | _GATHERING | {"Sort"} | _PARTITIONING
+_STATIC = FIXED | _ROW_WISE | _GATHERING | {"Sort"} | _PARTITIONING
 _GENERATORS = frozenset(
     {"Explode", "PosExplode", "Inline", "Stack", "JsonTuple", "VariantExplode", "ReplicateRows"}
 )
@@ -120,9 +116,16 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
     "Offset": ("OFFSET", "filter by a condition on the row instead"),
     "Sort": ("ORDER BY", "sort where the results are read"),
     "Sample": ("TABLESAMPLE", "filter by a hash of a column, such as hash(id) % 10 = 0"),
-    "ScriptTransformation": ("TRANSFORM ... USING", "use a Python UDF"),
     "UnionLoop": ("WITH RECURSIVE", "compute it once, as a static table"),
 }
+
+
+def stream_of(node: Node, streams: Mapping[str, str]) -> str | None:
+    """The stream a node is the view of; ``streams``: declared names by lower-case view names."""
+    if node.kind != "View":
+        return None
+    named = node.fields["desc"]["identifier"]
+    return None if named.get("database") else streams.get(named["table"].lower())
 
 
 def shape_of(
@@ -208,11 +211,7 @@ class _Rules:
         }
 
     def stream(self, node: Node) -> str | None:
-        """The stream a node is the view of."""
-        if node.kind != "View":
-            return None
-        named = node.fields["desc"]["identifier"]
-        return None if named.get("database") else self._streams.get(named["table"].lower())
+        return stream_of(node, self._streams)
 
     def reads(self, node: Node) -> frozenset[str]:
         stream = self.stream(node)

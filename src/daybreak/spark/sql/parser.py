@@ -19,6 +19,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.spark.failures import one_line
 from daybreak.spark.sql.allowlist import Refused
 from daybreak.spark.sql.catalyst import Catalyst, Plan
+from daybreak.spark.sql.leaves import DECLARE
 from daybreak.spark.sql.messages import first_line, position_in
 from daybreak.spark.sql.windows.parsed import window_fault, without_join_windows
 
@@ -88,10 +89,16 @@ def _explained(place: str, error: PySparkException, streams: Iterable[str]) -> C
     where = f"line {at[0]}, column {at[1]}: " if at else ""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-        named = parameters.get("relationName", "").replace("`", "")
-        return ConfigError(place, f"{where}unknown stream {named!r}", suggestion(named, streams))
+        return _unknown(place, where, parameters.get("relationName", ""), streams)
     remedy = "correct it"
     if parameters.get("objectName", "").startswith("`window`"):
         # What it does not resolve is the call of window(...).
         remedy += "; window(...) takes a TIMESTAMP and literal durations"
     return ConfigError(place, f"its SQL is refused by Spark, {where}{message}", remedy)
+
+
+def _unknown(place: str, where: str, quoted: str, streams: Iterable[str]) -> ConfigError:
+    named = quoted.replace("`", "")
+    if "`.`" in quoted:  # a path, or a table of a catalog: no stream has a name of two parts
+        return ConfigError(place, f"{where}unknown table {named!r}", DECLARE)
+    return ConfigError(place, f"{where}unknown stream {named!r}", suggestion(named, streams))

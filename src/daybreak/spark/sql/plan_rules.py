@@ -16,6 +16,7 @@ from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in, s
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.determinism import OPTIMIZER, Determinism
+from daybreak.spark.sql.leaves import refuse_moving_rows
 from daybreak.spark.sql.plan_nodes import Node, parse_plan
 from daybreak.spark.sql.windows.check import windowing_of
 
@@ -57,6 +58,7 @@ class PlanRules:
 
     def linear(self, analysed: Analysed) -> tuple[Shape, Windowing | None]:
         """What a plan does, and its windows; ``Refused`` unless any cut gives the same rows."""
+        refuse_moving_rows(analysed.plans, analysed.trees, self.streams)
         shape = self._shape(analysed)
         self._reads_some(shape.reads)
         self.repeatable(analysed)
@@ -64,6 +66,7 @@ class PlanRules:
 
     def reads(self, analysed: Analysed) -> frozenset[str]:
         """The streams that any repeatable plan reads; ``Refused`` if it is not one."""
+        refuse_moving_rows(analysed.plans, analysed.trees, self.streams)
         self.repeatable(analysed)
         plan, *inner = analysed.trees
         return self._reads_some(streams_in(plan, inner, self.streams))

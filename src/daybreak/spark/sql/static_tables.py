@@ -185,8 +185,8 @@ class StaticTables:
             raise ConfigError(
                 spec.place,
                 f"has {rows.nbytes >> 20} MB of rows, more than {MOST_BYTES >> 20} MB",
-                "select what queries need into a smaller table, or register a DataFrame as a "
-                "temporary view in a Python program",
+                "select what queries need into a smaller table, or register a DataFrame that is "
+                "checkpointed as a temporary view in a Python program",
             )
         return rows
 
