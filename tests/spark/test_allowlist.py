@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ def view(name: str, database: str | None = None) -> list[dict[str, Any]]:
 
 
 def plan(*nodes: dict[str, Any]) -> Node:
-    return parse_plan(json.dumps(nodes))
+    return parse_plan(nodes)
 
 
 def shape(*nodes: dict[str, Any]) -> Shape:

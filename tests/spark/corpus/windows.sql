@@ -43,6 +43,10 @@ FROM readings GROUP BY window(at, '10 seconds') /* HAVING count(*) > 100 */
 @ an aggregate of exploded rows: SELECT window.end AS e, count(x1) AS c FROM (SELECT at, explode_outer(arr) AS x1 FROM readings) GROUP BY window(at, '10 seconds')
 @ an aggregate of a static join: SELECT window.end AS e, d.name, count(*) AS c FROM readings r JOIN districts d ON r.k = d.k GROUP BY window(r.at, '10 seconds'), d.name
 @ an aggregate of a union: SELECT window.end AS e, src, sum(v) AS s FROM (SELECT at, v, 'readings' AS src FROM readings UNION ALL SELECT at, v, 'others' FROM others) GROUP BY window(at, '10 seconds'), src
+@ a sliding aggregate of a union: SELECT window.end AS e, src, sum(v) AS s FROM (SELECT at, v, 'readings' AS src FROM readings UNION ALL SELECT at, v, 'others' FROM others) GROUP BY window(at, '10 seconds', '5 seconds'), src
+@ sliding windows of a union as a column: SELECT w.end AS e, count(*) AS c FROM (SELECT window(at, '10 seconds', '4 seconds') AS w FROM (SELECT at FROM readings UNION ALL SELECT at FROM readings UNION ALL SELECT at FROM others)) GROUP BY w
+@ an aggregate of an unpivoted union: SELECT window.end AS e, nm, sum(val) AS s FROM (SELECT * FROM (SELECT at, v, k FROM readings UNION ALL SELECT at, v, k FROM others) UNPIVOT (val FOR nm IN (v, k))) GROUP BY window(at, '10 seconds'), nm
+@ grouping sets of a union [refused: GROUP BY without a window]: SELECT w, k, count(*) AS c FROM (SELECT k, window(at, '10 seconds', '4 seconds') AS w FROM (SELECT at, k FROM readings UNION ALL SELECT at, k FROM others)) GROUP BY ROLLUP (w, k)
 @ an aggregate over an aggregate: SELECT e, max(s) AS m FROM (SELECT window.end AS e, k, sum(v) AS s FROM readings GROUP BY window(at, '10 seconds'), k) GROUP BY e
 @ an aggregate with a subquery: SELECT window.end AS e, count(*) AS c FROM readings WHERE k IN (SELECT k FROM districts) GROUP BY window(at, '10 seconds')
 @ a sliding window in other words: SELECT window.end AS e, sum(v) AS s FROM readings GROUP BY window(at, 'INTERVAL 10 seconds', '5000 milliseconds')

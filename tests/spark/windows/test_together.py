@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.windows.logs import Log, S, bag, batch, declare, feed, tumbling_late
+from tests.spark.windows.logs import Log, S, bag, batch, declare, feed, in_order, tumbling_late
 
 from daybreak.policies.registry import make_policy_with
 
@@ -39,14 +39,6 @@ def text(name: str, window: str) -> str:
         f"SELECT window.end AS e, {columns} FROM a{f' WHERE {where}' if where else ''} "
         f"GROUP BY {window}, k{f' HAVING {having}' if having else ''}"
     )
-
-
-def in_order(log: Log) -> Log:
-    """The same cuts of the same rows, none of which is late."""
-    for name, segments in log.streams.items():
-        rows = iter(sorted((row for made in segments for row in made), key=lambda row: row["at"]))
-        log.streams[name] = [[next(rows) for _ in made] for made in segments]
-    return log
 
 
 @pytest.mark.spark

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from daybreak.spark.sql.catalyst import Plan, listed, nodes
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,26 @@ class Node:
         return known | {short_name(name) for name in _called(list(self.fields.values()))}
 
 
-def parse_plan(text: str) -> Node:
-    """The tree of a plan from ``toJSON``, which lists it in pre-order."""
-    nodes = iter(json.loads(text))
+def tree_of(plan: Plan) -> Node:
+    """The tree of a plan in the JVM."""
+    fields = json.loads(plan.toJSON())
+    missing = [at for at, one in enumerate(fields) if one.get("projections", ()) is None]
+    if missing:
+        # Spark writes lists as null unless they are of its class List: those of an Expand over
+        # a Union are others. Its own expressions it writes.
+        in_order = list(nodes(plan))
+        for at in missing:
+            rows = listed(in_order[at].projections())
+            fields[at]["projections"] = [[json.loads(e.toJSON()) for e in listed(r)] for r in rows]
+    return parse_plan(fields)
+
+
+def parse_plan(described: Sequence[Mapping[str, Any]]) -> Node:
+    """The tree of operators that are listed in pre-order."""
+    rest = iter(described)
 
     def build() -> Node:
-        fields = next(nodes)
+        fields = next(rest)
         children = tuple(build() for _ in range(fields["num-children"]))
         return Node(short_name(fields["class"]), fields, children)
 

@@ -17,7 +17,7 @@ from daybreak.spark.sql.catalyst import Catalyst, Plan, listed
 from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.determinism import OPTIMIZER, Determinism
 from daybreak.spark.sql.leaves import refuse_moving_rows
-from daybreak.spark.sql.plan_nodes import Node, parse_plan
+from daybreak.spark.sql.plan_nodes import Node, tree_of
 from daybreak.spark.sql.windows.check import windowing_of
 
 
@@ -33,7 +33,7 @@ class Analysed:
     @classmethod
     def of(cls, frame: DataFrame) -> Analysed:
         plans = _with_subqueries(frame._jdf.queryExecution().analyzed())
-        return cls(plans, _trees(plans), frame.schema)
+        return cls(plans, [tree_of(plan) for plan in plans], frame.schema)
 
     @property
     def plan(self) -> Plan:
@@ -107,12 +107,8 @@ class PlanRules:
                 plan = self.catalyst.scala_object(f"{OPTIMIZER}.{rule}").apply(plan)
         except (PySparkException, Py4JError):
             return None
-        return _trees(_with_subqueries(plan))
+        return [tree_of(tree) for tree in _with_subqueries(plan)]
 
 
 def _with_subqueries(plan: Plan) -> list[Plan]:
     return [plan, *listed(plan.subqueriesAll())]
-
-
-def _trees(plans: list[Plan]) -> list[Node]:
-    return [parse_plan(plan.toJSON()) for plan in plans]
