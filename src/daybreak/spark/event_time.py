@@ -19,6 +19,7 @@ from daybreak.model.durations import US_PER_S, duration_text, duration_us
 
 __all__ = [
     "ANCHORS",
+    "FOREVER",
     "NEVER",
     "US_PER_S",
     "Band",
@@ -27,15 +28,24 @@ __all__ = [
     "Windowing",
     "duration_text",
     "duration_us",
+    "following",
 ]
 
 Instants = NDArray[np.int64]
 
-#: Before any event, and small enough that adding a window does not overflow.
-NEVER = -(2**62)
+#: The first and the last instant that a TIMESTAMP can hold. As watermarks: nothing was heard yet,
+#: and all windows are closed.
+NEVER, FOREVER = -(2**63), 2**63 - 1
 #: Begins the name of the view of the anchors of a stream that is joined with itself by a band.
 #: No declared name has a control character.
 ANCHORS = "\x1fanchors of "
+
+
+def following(at_us: Instants, offset_us: int, step_us: int, more_us: int = 0) -> Instants:
+    """The first of ``offset + k x step`` after each instant, plus ``more``; FOREVER if later."""
+    passed = (at_us % step_us - offset_us % step_us) % step_us
+    ahead = step_us - passed + more_us
+    return np.where(at_us > FOREVER - ahead, FOREVER, at_us + ahead)
 
 
 @dataclass(frozen=True)
@@ -51,20 +61,33 @@ class Grid:
         return self.slide_us < self.length_us
 
     def last_closed(self, at_us: int) -> int:
-        """The last end of a window at or before an instant."""
-        return at_us - (at_us - self.offset_us - self.length_us) % self.slide_us
+        """The last end of a window at or before an instant; at FOREVER all windows are closed."""
+        if at_us >= FOREVER:
+            return FOREVER
+        return max(NEVER, at_us - (at_us - self.offset_us - self.length_us) % self.slide_us)
 
     def first_end(self, at_us: Instants) -> Instants:
-        """The end of the earliest window that holds each instant."""
-        return at_us - (at_us - self.offset_us - self.length_us) % self.slide_us + self.slide_us
+        """The end of the earliest window that holds each instant; FOREVER if it is later."""
+        return following(at_us, self.offset_us + self.length_us, self.slide_us)
 
     def last_end(self, at_us: Instants) -> Instants:
-        """The end of the latest window that holds each instant."""
-        return at_us - (at_us - self.offset_us) % self.slide_us + self.length_us
+        """The end of the latest window that holds each instant; FOREVER if it is later."""
+        return following(at_us, self.offset_us, self.slide_us, self.length_us - self.slide_us)
 
     def begin(self, closed_us: int) -> int:
         """The earliest instant that a window ending after ``closed_us`` can hold."""
-        return self.last_closed(closed_us) + self.slide_us - self.length_us
+        if closed_us >= FOREVER:
+            return FOREVER
+        return max(NEVER, self.last_closed(closed_us) + self.slide_us - self.length_us)
+
+    def holds(self, at_us: Instants) -> bool:
+        """Whether the windows of all instants begin and end at instants that a TIMESTAMP holds."""
+        if not len(at_us):
+            return True
+        low, high = int(at_us.min()), int(at_us.max())
+        first = low - (low - self.offset_us - self.length_us) % self.slide_us + self.slide_us
+        last = high - (high - self.offset_us) % self.slide_us + self.length_us
+        return first - self.length_us >= NEVER and last <= FOREVER
 
     def __str__(self) -> str:
         shown = duration_text(self.length_us)
@@ -106,10 +129,12 @@ class Windowing:
     def bound(self, watermarks: Mapping[str, int]) -> int:
         """Up to where its windows are closed when its streams are at these watermarks."""
         if isinstance(self.over, Band):
-            partner = watermarks[self.over.partner] - self.over.high_us
+            partner = watermarks[self.over.partner]
+            if partner < FOREVER:  # else no partner comes any more
+                partner -= self.over.high_us
             return min(watermarks[self.over.anchor], partner)
         reached = min(watermarks[stream] for stream in self.times)
-        if self.pane_us is not None:
+        if self.pane_us is not None and reached < FOREVER:
             return reached - (reached - self.over.offset_us) % self.pane_us
         return self.over.last_closed(reached)
 

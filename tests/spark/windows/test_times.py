@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from daybreak.engine.inbox import Tick
 from daybreak.model import ConfigError
 from daybreak.spark.event_time import (
+    FOREVER,
     NEVER,
     US_PER_S,
     Band,
@@ -48,6 +49,26 @@ def test_nothing_before_begin_is_held_by_a_window_that_is_still_open(
 ) -> None:
     open_starts = [start for start, end in windows(grid, closed) if end > closed]
     assert grid.begin(closed) == min(open_starts)
+
+
+EDGES = st.one_of(st.integers(NEVER, NEVER + 200), st.integers(FOREVER - 200, FOREVER))
+
+
+@given(grids, EDGES)
+def test_windows_at_the_ends_of_time_are_those_anywhere_or_saturate(grid: Grid, at: int) -> None:
+    """As whole numbers without bounds have it, and FOREVER for what a TIMESTAMP cannot hold."""
+    starts = [at - (at - grid.offset_us) % grid.slide_us - k * grid.slide_us for k in range(200)]
+    held = [(s, s + grid.length_us) for s in starts if s <= at < s + grid.length_us]
+    ends = [end for _, end in held]
+    instant = np.array([at])
+    assert grid.first_end(instant)[0] == min(FOREVER, *ends)
+    assert grid.last_end(instant)[0] == min(FOREVER, max(ends))
+    assert grid.holds(instant) == (
+        max(ends) <= FOREVER and min(start for start, _ in held) >= NEVER
+    )
+    assert NEVER <= grid.last_closed(at) <= FOREVER
+    assert NEVER <= grid.begin(at) <= FOREVER
+    assert grid.last_closed(FOREVER) == FOREVER, "then all windows are closed"
 
 
 def test_durations_are_read_and_written() -> None:

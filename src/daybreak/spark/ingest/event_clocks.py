@@ -7,7 +7,7 @@ from pathlib import Path
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.event_time import NEVER, Windowing, duration_us
+from daybreak.spark.event_time import FOREVER, Windowing, duration_us
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
@@ -83,7 +83,7 @@ class EventClocks:
             clock, end = self._store.clock(stream), self._store.end(stream).seq
             if blocked or self._heard[stream][0] != end:
                 self._heard[stream] = (end, monotonic_ns)
-            if clock is None or clock.high_us == NEVER:
+            if clock is None or clock.high_us is None:
                 continue
             silent_us = (monotonic_ns - self._heard[stream][1]) // 1000
             if silent_us < idle_us:
@@ -95,12 +95,12 @@ class EventClocks:
     def ends(self, streams: Sequence[str], now_ns: int) -> Iterator[Tick]:
         """The input has ended: closes every window over these streams that holds a row."""
         clocks = [self._store.clock(stream) for stage in self.stages for stream in stage]
-        high = max((c.high_us for c in clocks if c is not None), default=NEVER)
-        if high == NEVER:
+        highs = [c.high_us for c in clocks if c is not None and c.high_us is not None]
+        if not highs:
             return
         reach = max((w.reach_us for w in self._windows.values()), default=0)
         for stream in streams:
-            yield from self._raised(stream, high + 2 * reach, now_ns)
+            yield from self._raised(stream, min(FOREVER, max(highs) + 2 * reach), now_ns)
 
     def _raised(self, stream: str, watermark_us: int, now_ns: int) -> Iterator[Tick]:
         if self._store.raise_watermark(stream, watermark_us):

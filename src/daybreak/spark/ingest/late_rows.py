@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.spark.event_time import NEVER, Windowing
+from daybreak.spark.event_time import Windowing
 from daybreak.spark.log.durable import file_name, make_folder, rows_kept, write_durably
-from daybreak.spark.log.event_clock import instants
+from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import Segment, SegmentStore
 
@@ -80,8 +80,9 @@ class LateRows:
 
 
 def _late(table: pa.Table, windowing: Windowing, segment: Segment, before_us: int) -> pa.Table:
-    at = instants(table[windowing.times[segment.stream]])
-    return table.filter(pa.array(windowing.late(at, before_us) & (at > NEVER)))
+    column = table[windowing.times[segment.stream]]
+    late = windowing.late(instants(column), before_us)
+    return table.filter(pa.array(late & is_timed(column)))
 
 
 def _write(path: Path, tables: Iterable[pa.Table]) -> int:

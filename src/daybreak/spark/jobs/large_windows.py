@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.types import DataType, TimestampNTZType
 
 from daybreak.engine.inbox import Waiting, by_borders
-from daybreak.spark.event_time import NEVER, Windowing
+from daybreak.spark.event_time import FOREVER, NEVER, Windowing
 from daybreak.spark.jobs.executor_jobs import Cut, ExecutorJobs, Result, Written
 from daybreak.spark.jobs.windows import Range, cut
 from daybreak.spark.log.rows import SegmentRow
@@ -47,7 +47,9 @@ def range_frame(jobs: ExecutorJobs, stream: str, time: str, wanted: Range) -> Da
     inside = at.isNotNull()
     if wanted.begin_us > NEVER:
         inside &= _not_before(at, kind, wanted.begin_us)
-    return frame.where(inside & ~_not_before(at, kind, wanted.end_us))
+    if wanted.end_us <= FOREVER:
+        inside &= ~_not_before(at, kind, wanted.end_us)
+    return frame.where(inside)
 
 
 def parts_within(wanted: Range) -> list[Waiting]:

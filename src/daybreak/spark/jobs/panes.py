@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import NEVER, Grid, Windowing
+from daybreak.model.errors import ConfigError
+from daybreak.spark.event_time import NEVER, Grid, Windowing, following
 from daybreak.spark.jobs.windows import Places, WindowQuery
-from daybreak.spark.log.event_clock import instants
+from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.partials import Partials, kept
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
@@ -119,10 +120,18 @@ def paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | 
     """The rows with the end of their pane, and the watermark that some windows of theirs missed."""
     grid, width = panes.grid, panes.width_us
     before = NEVER if before_us is None else before_us
-    at = instants(table[windowing.times[panes.stream]])
-    pane = at - (at - grid.offset_us) % width + width
+    column = table[windowing.times[panes.stream]]
+    at, timed = instants(column), is_timed(column)
+    if not grid.holds(at[timed]):
+        raise ConfigError(
+            f"stream {panes.stream!r}",
+            "has an event time whose windows begin before the first, or end after the last "
+            "instant that a TIMESTAMP holds",
+            "leave such rows out where they are made, or go past them: daybreak resume --skip",
+        )
+    pane = following(at, grid.offset_us, width)
     late = np.where(windowing.late(at, before), before, NEVER)
-    wanted = (at > NEVER) & (grid.last_end(at) > before)
+    wanted = timed & (grid.last_end(at) > before)
     rows = table.drop_columns([ARRIVAL])
     # Named by position: a column of the user's may be called as ours are.
     rows = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
@@ -140,12 +149,13 @@ def with_windows(
     rows = [np.empty(0, np.int64)]
     ends = [np.empty(0, np.int64)]
     end, last = grid.first_end(first), grid.last_end(first)
-    while (end <= last).any():
-        inside = (end <= last) & (end > closed_us) & (end <= bound_us) & (end > late)
-        at = np.flatnonzero(inside)
+    more = (last - end) // grid.slide_us  # windows after the first: none ends beyond FOREVER
+    for step in range(int(more.max(initial=-1)) + 1):
+        ends_at = end + step * grid.slide_us
+        inside = (ends_at > closed_us) & (ends_at <= bound_us) & (ends_at > late)
+        at = np.flatnonzero(inside & (step <= more))
         rows.append(at)
-        ends.append(end[at])
-        end = end + grid.slide_us
+        ends.append(ends_at[at])
     taken, when = np.concatenate(rows), np.concatenate(ends)
     stamp = pa.timestamp("us", "UTC")
     columns = [pa.array(us).cast(stamp) for us in (when - grid.length_us, when)]

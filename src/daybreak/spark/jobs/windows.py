@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import ANCHORS, NEVER, Band, Grid, Windowing
-from daybreak.spark.log.event_clock import instants
+from daybreak.spark.event_time import ANCHORS, FOREVER, NEVER, Band, Grid, Windowing
+from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL, joined_rows
@@ -168,6 +168,8 @@ class Picker:
     def ranges(self, first_us: int, last_us: int) -> dict[str, list[Range]]:
         """Where the rows are whose windows end in (first, last], by the name of their view."""
         over = self.windowing.over
+        if last_us == FOREVER:  # that instant, too
+            last_us += 1
         found: dict[str, list[Range]] = {}
         for stream in self.windowing.times:
             if isinstance(over, Band):
@@ -220,8 +222,9 @@ class Picker:
     def rows(self, stream: str, wanted: Range) -> pa.Table:
         """The rows of a range, in memory."""
         table = self._store.table(wanted.segment)
-        at = instants(table[self.windowing.times[stream]])
-        inside = (at >= wanted.begin_us) & (at < wanted.end_us) & (at > NEVER)
+        column = table[self.windowing.times[stream]]
+        at = instants(column)
+        inside = (at >= wanted.begin_us) & (at < wanted.end_us) & is_timed(column)
         return _without_stamp(table if inside.all() else table.filter(pa.array(inside)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
+from numpy.typing import NDArray
 
 from daybreak.spark.event_time import NEVER, Instants
 
@@ -33,8 +34,8 @@ class EventClock:
     column: str
     delay_us: int | None
     watermark_us: int = NEVER
-    #: The largest event time seen, for ends and idle streams.
-    high_us: int = NEVER
+    #: The largest event time seen, for ends and idle streams; None: no row had one.
+    high_us: int | None = None
 
     def span(self, table: pa.Table) -> Span:
         """The next segment's times; the clock itself is moved by ``moved``."""
@@ -50,7 +51,8 @@ class EventClock:
 
     def moved(self, high_us: int | None, after_us: int) -> None:
         self.watermark_us = max(self.watermark_us, after_us)
-        self.high_us = max(self.high_us, NEVER if high_us is None else high_us)
+        if high_us is not None:
+            self.high_us = high_us if self.high_us is None else max(self.high_us, high_us)
 
 
 def as_us(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -60,6 +62,12 @@ def as_us(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def instants(column: pa.ChunkedArray) -> Instants:
-    """The same as numbers; NEVER where there is none, which lies in no window."""
+    """The same as numbers; NEVER where there is none, see ``is_timed``."""
     found: Instants = pc.fill_null(as_us(column), NEVER).to_numpy()
     return found.astype(np.int64, copy=False)
+
+
+def is_timed(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which rows have an event time: those without lie in no window."""
+    found: NDArray[np.bool_] = pc.is_valid(column).to_numpy()
+    return found

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
 from daybreak.model import ConfigError
-from daybreak.spark.event_time import NEVER
+from daybreak.spark.event_time import FOREVER, NEVER
 from daybreak.spark.log import large_segments as large
 from daybreak.spark.log.batches import canonical, comes_again, the_same
 from daybreak.spark.log.commitlog import CommitLog
@@ -224,7 +224,7 @@ class SegmentStore(SegmentIndex):
     def raise_watermark(self, stream: str, watermark_us: int) -> bool:
         """Closes windows without a row: durable when this returns; False if they were closed."""
         with self._turn(stream):
-            clock = self._clocks[stream]
+            clock, watermark_us = self._clocks[stream], min(watermark_us, FOREVER)
             if watermark_us <= clock.watermark_us:
                 return False
             self._log.set_mark(stream, self.end(stream).seq, watermark_us)

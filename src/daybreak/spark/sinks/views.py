@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.engine.inbox import Tick, Waiting
-from daybreak.spark.event_time import Grid, Windowing
+from daybreak.spark.event_time import FOREVER, Grid, Windowing
 from daybreak.spark.log.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.log.large_segments import adopted
 from daybreak.spark.log.rows import CommittedFile, Move, ProgressMove, StagedFile
@@ -144,6 +144,7 @@ class ViewSink:
         is_start = self._windowing.marks[self._time] == "start"
         next_end = grid.last_closed(closed_us) + grid.slide_us
         watermark = next_end - (grid.length_us if is_start else 0)
+        watermark = FOREVER if closed_us >= FOREVER else min(FOREVER, watermark)
         if self._bound.store.raise_watermark(self.view, watermark):
             self._bound.on_tick(Tick(at_ns, self.view, 0, watermark))
 

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame
 from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
-from daybreak.spark.event_time import NEVER
 from daybreak.spark.failures import one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
@@ -79,7 +78,7 @@ class StatefulQuery:
         self._frame = frame
         self._checkpoint = folder / "checkpoint"
         self._batch_done = log.progress()[query.name].closed_us
-        if self._batch_done == NEVER:  # new, or reset: what an earlier one has left counts nothing
+        if self._batch_done < 0:  # new, or reset: what an earlier one has left counts nothing
             store.confirm()
             shutil.rmtree(folder, ignore_errors=True)
         elif not (self._checkpoint / "metadata").exists():
