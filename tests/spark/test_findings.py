@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daybreak.cli.main import main
-from daybreak.model import ConfigErrors, Pipeline
+from daybreak.model import ConfigError, ConfigErrors, Pipeline
 from daybreak.spark.app import App
 
 if TYPE_CHECKING:
@@ -172,3 +172,29 @@ def test_a_pipeline_that_is_simulated_reports_all_mistakes_too() -> None:
     with pytest.raises(ConfigErrors) as caught:
         Pipeline.parse(MISTAKEN)
     assert len(caught.value.errors) == 3
+
+
+@pytest.mark.parametrize(
+    ("paths", "finding"),
+    [
+        (("out", "out"), "sink 'out' is already that of query 'q0'"),
+        (("out", "./out/b"), "lies in that of query 'q0'"),
+        (("out", "in/b"), "lies in the source of stream 's'"),
+        (("out", "kept/b"), "lies in the store"),
+    ],
+)
+def test_an_application_in_python_is_told_of_sinks_that_overlap(
+    spark: SparkSession, tmp_path: Path, paths: tuple[str, str], finding: str
+) -> None:
+    """By its check, in the words of its start."""
+    (tmp_path / "in").mkdir()
+    app = App(spark, folder=tmp_path, store="kept")
+    app.stream("s", format="json", path="in", schema="n INT")
+    for n, path in enumerate(paths):
+        app.query(f"q{n}", sql="SELECT n FROM s", sink={"format": "json", "path": path})
+    with pytest.raises(ConfigError) as checked:
+        app.check()
+    assert finding in checked.value.finding
+    with pytest.raises(ConfigError) as started:
+        app.run("fcfs", run_dir=tmp_path / "run")
+    assert str(started.value) == str(checked.value)

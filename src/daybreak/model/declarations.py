@@ -20,6 +20,7 @@ from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
 from daybreak.model.specs import MODES, QuerySpec, SinkSpec, StreamSpec, TableSpec
 from daybreak.model.tables import Named, Table, flat, params_from
+from daybreak.model.texts import refuse_surrogates
 
 #: Where rows go that nobody gave a sink for.
 MEMORY = SinkSpec(format="memory")
@@ -194,7 +195,7 @@ class _PlainArrivals:
 
 def query_from(name: str, values: Mapping[str, Any]) -> QuerySpec:
     """A query from Python's objects, or from JSON; values that are None count as left out."""
-    table = _table(f"query {name!r}", values)
+    table = _table("query", name, values)
     spec = read_query(name, table)
     table.done()
     return spec
@@ -202,17 +203,17 @@ def query_from(name: str, values: Mapping[str, Any]) -> QuerySpec:
 
 def stream_from(name: str, values: Mapping[str, Any]) -> StreamSpec:
     """A stream from Python's objects."""
-    return read_stream(name, _table(f"stream {name!r}", values))
+    return read_stream(name, _table("stream", name, values))
 
 
 def static_table_from(name: str, values: Mapping[str, Any]) -> TableSpec:
     """A static table from Python's objects."""
-    return read_static_table(name, _table(f"table {name!r}", values))
+    return read_static_table(name, _table("table", name, values))
 
 
 def qos_from(values: Any, place: str) -> QoSGraph | None:
     """A QoS graph from Python's objects."""
-    return read_qos(_table(place, {"qos": values}))
+    return read_qos(Table(Named(place), (), _plain({"qos": values})))
 
 
 def query_as_json(spec: QuerySpec) -> dict[str, Any]:
@@ -264,8 +265,11 @@ def query_from_text(name: str, text: str) -> QuerySpec:
     return query_from_json(found)
 
 
-def _table(place: str, values: Mapping[str, Any]) -> Table:
-    return Table(Named(place), (), _plain(values))
+def _table(kind: str, name: str, values: Mapping[str, Any]) -> Table:
+    place, plain = f"{kind} {name!r}", _plain(values)
+    refuse_surrogates(name, place)
+    refuse_surrogates(plain, place)
+    return Table(Named(place), (), plain)
 
 
 def _plain(value: Any) -> Any:

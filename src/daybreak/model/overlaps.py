@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.specs import QuerySpec, StreamSpec
+from daybreak.model.texts import refuse_surrogates
 
 #: Folder of a sink in which results wait for their commit.
 STAGING = "_staging"
@@ -33,9 +34,9 @@ def refuse_overlaps(
     """
     claimed = _Claims()
     if run_dir is not None:
-        claimed.add(run_dir.resolve(), "the run directory")
+        claimed.add(_resolved(run_dir, "run directory"), "the run directory")
     if store is not None:
-        claimed.add(store.resolve(), "the store")
+        claimed.add(_resolved(store, "App.store"), "the store")
     for stream in streams:
         path = source_folder(stream, folder)
         if path is not None:
@@ -101,6 +102,7 @@ def source_folder(stream: StreamSpec, folder: Path) -> Path | None:
 
 
 def _resolved(path: Path, place: str) -> Path:
+    refuse_surrogates(str(path), place, "its path")
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a null character

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.model.errors import ConfigError
 from daybreak.model.storage import LogUrl
+from daybreak.model.texts import refuse_surrogates
 from daybreak.spark.failures import one_line
 from daybreak.spark.jobs.executor_jobs import widened_frame
 from daybreak.spark.log.hadoop_names import to_read
@@ -39,7 +40,6 @@ from daybreak.spark.sql.parser import (
     analysed_frame,
     explaining,
     parsed_query,
-    refuse_surrogates,
 )
 from daybreak.spark.sql.plan_rules import Analysed
 
@@ -108,7 +108,7 @@ def ad_hoc(
         frame.createOrReplaceTempView(quoted(stream))
     catalyst = Catalyst(session)
     with explaining("query", schemas):
-        refuse_surrogates(sql, "query")
+        refuse_surrogates(sql, "query", "its SQL")
         parsed = parsed_query(session, catalyst, without_semicolons(session, sql))
         frame = analysed_frame(session, catalyst, parsed)
         analysed = Analysed.of(frame)

@@ -28,6 +28,7 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
 from daybreak.model.specs import Mode, SinkSpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl
+from daybreak.model.texts import refuse_surrogates
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
@@ -162,6 +163,7 @@ class App:
         ``qos``: the utility of a result by its latency, as ``[(seconds, utility), ...]``. A class
         that is declared again is replaced.
         """
+        refuse_surrogates(name, f"class {name!r}")
         graph = qos_from(qos, f"class {name!r}")
         self._classes[name] = QueryClass(name=name, priority=priority, qos=graph)
 
@@ -225,7 +227,10 @@ class App:
         """
         if name in self._views or name in self._streams:
             raise ConfigError(f"view {name!r}", "is declared twice", "rename one of them")
-        self._views[name] = ViewSpec(name=name, sql=sql, time=time, place=f"view {name!r}")
+        place = f"view {name!r}"
+        refuse_surrogates(name, place)
+        refuse_surrogates({"sql": sql, "time": time}, place)
+        self._views[name] = ViewSpec(name=name, sql=sql, time=time, place=place)
 
     @overload
     def query(self, name: Function, /) -> Function: ...

@@ -13,8 +13,10 @@ from pyspark.sql.types import StructType
 from daybreak.model.declarations import MEMORY
 from daybreak.model.errors import ConfigError, Findings, suggestion
 from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
+from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl, check_log, check_store
+from daybreak.model.texts import refuse_surrogates
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.spark.application import CheckedApplication
@@ -70,6 +72,8 @@ class Declared:
 
         ``policy``: None where the finding on it is among them.
         """
+        with found.gathering():
+            self._refuse_surrogates()
         spark = found.tried(self._session, self.spark)
         log = found.tried(self._log, None)
         store = found.tried(self._store, None)
@@ -82,6 +86,9 @@ class Declared:
         max_window_us = found.tried(
             lambda: duration_us(self.max_window, "[app]", "max_window"), 2**62
         )
+        with found.gathering():
+            specs = [query.spec for query in self.queries.values()]
+            refuse_overlaps(specs, self.streams.values(), self.folder, store=store)
         broken = self.streams.keys() - schemas.keys()
         views = Views(self.views, checker, max_window_us, broken, found)
         checked = self._check_queries(checker, views, found)
@@ -108,6 +115,14 @@ class Declared:
             store=store,
             tables=tables,
         )
+
+    def _refuse_surrogates(self) -> None:
+        """Of what is set on the application itself: declarations are read by ``declarations``."""
+        texts = {
+            "name": self.name, "folder": str(self.folder), "max_window": self.max_window,
+            "timezone": self.timezone,
+        }  # fmt: skip
+        refuse_surrogates(texts, "App")
 
     def _session(self) -> SparkSession:
         """A clone of the session in the application's time zone."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from daybreak.model.declarations import query_from_json
 from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.texts import refuse_surrogates
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.control.controller import Controller
@@ -57,6 +58,7 @@ class Protocol:
     def handle(self, name: str, values: Values) -> Any:
         """Carries out one command; its value ``by`` names who asks, for the log of changes."""
         by = _text(values, "by") if "by" in values else "control socket"
+        refuse_surrogates(by, name, "by")
         values = {key: value for key, value in values.items() if key != "by"}
         try:
             if name == "snapshot":
@@ -95,6 +97,7 @@ class Protocol:
 
 def read_requests(name: str, values: Values) -> list[Request]:
     """What a command asks for; ``ConfigError`` whatever else the values are."""
+    refuse_surrogates(values, name)
     command = COMMANDS.get(name)
     if command is None:
         known = [*COMMANDS, "snapshot"]

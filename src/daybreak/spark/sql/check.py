@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.model.specs import MODES, Mode
+from daybreak.model.texts import refuse_surrogates
 from daybreak.spark.event_time import Windowing
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import cloned
@@ -41,7 +42,7 @@ from daybreak.spark.sql.forms import (
 )
 from daybreak.spark.sql.functions import AnotherPlan, Function, Repeatable, called
 from daybreak.spark.sql.lexer import moving_literal, without_semicolons
-from daybreak.spark.sql.parser import analysed_frame, explaining, parsed_query, refuse_surrogates
+from daybreak.spark.sql.parser import analysed_frame, explaining, parsed_query
 from daybreak.spark.sql.plan_rules import Analysed, PlanRules
 from daybreak.spark.sql.streaming import StreamingChecker
 
@@ -105,7 +106,7 @@ class Checker:
     def sql(self, name: str, sql: str, place: str = "", mode: Mode | None = None) -> CheckedQuery:
         """Refuses the query with a ``ConfigError`` at ``place``, or tells what it reads."""
         place = place or f"query {name!r}"
-        refuse_surrogates(sql, place)
+        refuse_surrogates(sql, place, "its SQL")
         text = without_semicolons(self._session, sql)
         with explaining(place, self._rules.streams.values()):
             parsed = self._parsed(text)

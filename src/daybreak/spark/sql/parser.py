@@ -24,16 +24,6 @@ from daybreak.spark.sql.messages import first_line, position_in
 from daybreak.spark.sql.windows.parsed import window_fault, without_join_windows
 
 
-def refuse_surrogates(sql: str, place: str) -> None:
-    """``ConfigError`` if a text holds what is no character."""
-    try:
-        sql.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            place, f"character {error.start + 1} of its SQL is half of one", "correct it"
-        ) from None
-
-
 def parsed_query(session: SparkSession, catalyst: Catalyst, text: str) -> Plan:
     """What Spark's parser makes of the text, with windows in joins spelt out.
 
