@@ -219,6 +219,10 @@ Allowed: filters, projections, deterministic expressions and UDFs, generators su
 [windows](../windows.md#what-may-be-written) of event time also aggregates, joins of two streams,
 `DISTINCT`, `EXCEPT` and `INTERSECT`.
 
+Refused, because the rows may be others from one job to the next: a path in `FROM`, tables and views of
+a catalog, and temporary views over files; declare a [static table](../sinks.md#static-tables). So is
+`TRANSFORM ... USING`, which runs a program.
+
 Refused by name, because the result would depend on how tuples were batched: `LIMIT`, `ORDER BY`,
 aggregates and `DISTINCT` without a window, `rand()`, `current_timestamp()` and the like. `RANK` and
 `DENSE_RANK` are allowed where `PARTITION BY` names the window; other window functions (`OVER`) are

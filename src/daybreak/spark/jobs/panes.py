@@ -21,7 +21,7 @@ from daybreak.spark.event_time import NEVER, Grid, Windowing, following
 from daybreak.spark.jobs.windows import Places, WindowQuery
 from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.partials import Partials, kept
-from daybreak.spark.log.rows import Cursor, CursorMove, Move, PartialsMove, ProgressMove
+from daybreak.spark.log.rows import CursorMove, Move, PartialsMove, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.composite import plain_schema, typed
@@ -61,7 +61,10 @@ def compute(
     needed_us = windowing.needed_from(panes.stream, closed_us)
     found: list[pa.Table] = []
     moves: list[list[Move]] = []
-    for query, made in zip(queries, _made(queries, forms, start, end, store, jobs), strict=True):
+    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
+    for query, made in zip(
+        queries, _made(queries, forms, fresh, after_us, store, jobs), strict=True
+    ):
         rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
         found.append(with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
         added = tuple(kept(made, PANE, needed_us))
@@ -80,16 +83,16 @@ def compute(
 def _made(
     queries: Sequence[WindowQuery],
     forms: Sequence[PanedAggregate],
-    start: Cursor,
-    end: Cursor,
+    fresh: Sequence[Segment],
+    after_us: int,
     store: SegmentStore,
     jobs: PaneJobs,
 ) -> list[pa.Table]:
-    """The partials of each query of the rows it has not read yet."""
+    """The partials of each query of segments it has not read yet, for windows after an instant."""
     panes, windowing = forms[0].panes, forms[0].windowing
     schemas = [kept_schema(form.panes) for form in forms]
-    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
-    parts = [paned(store.table(s), windowing, panes, s.before_us) for s in fresh if not s.parts]
+    small = [segment for segment in fresh if not segment.parts]
+    parts = [paned(store.table(s), windowing, panes, s.before_us, after_us) for s in small]
     rows = pa.concat_tables(parts) if parts else pa.table({})
     made = [jobs.fill(queries, rows)] if rows.num_rows else []
     large = [segment for segment in fresh if segment.parts]
@@ -116,26 +119,30 @@ def way_of(panes: Panes) -> str:
     return f"{panes.width_us} us by {keys}: {', '.join(panes.functions)}"
 
 
-def paned(table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None) -> pa.Table:
-    """The rows with the end of their pane, and the watermark that some windows of theirs missed."""
+def paned(
+    table: pa.Table, windowing: Windowing, panes: Panes, before_us: int | None, after_us: int
+) -> pa.Table:
+    """The rows with the end of their pane, and the watermark that some windows of theirs missed.
+
+    Without rows whose windows all end by ``after_us``. ``ConfigError`` if a window of the others
+    is none that a TIMESTAMP holds.
+    """
     grid, width = panes.grid, panes.width_us
     before = NEVER if before_us is None else before_us
     column = table[windowing.times[panes.stream]]
-    at, timed = instants(column), is_timed(column)
-    if not grid.holds(at[timed]):
+    at = instants(column)
+    wanted = is_timed(column) & (grid.last_end(at) > max(before, after_us))
+    if not grid.holds(at[wanted]):
         raise ConfigError(
             f"stream {panes.stream!r}",
-            "has an event time whose windows begin before the first, or end after the last "
-            "instant that a TIMESTAMP holds",
+            "has an event time in a window that begins or ends beyond what a TIMESTAMP holds",
             "leave such rows out where they are made, or go past them: daybreak resume --skip",
         )
-    pane = following(at, grid.offset_us, width)
-    late = np.where(windowing.late(at, before), before, NEVER)
-    wanted = timed & (grid.last_end(at) > before)
     rows = table.drop_columns([ARRIVAL])
     # Named by position: a column of the user's may be called as ours are.
     rows = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
-    rows = rows.append_column(PANE, pa.array(pane))
+    rows = rows.append_column(PANE, pa.array(following(at, grid.offset_us, width)))
+    late = np.where(windowing.late(at, before), before, NEVER)
     rows = rows.append_column(LATE, pa.array(late))
     return rows if wanted.all() else rows.filter(pa.array(wanted))
 
