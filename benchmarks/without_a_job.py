@@ -34,6 +34,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.panes import paned, with_windows
 from daybreak.spark.jobs.prepared import plans as prepared_plans
 from daybreak.spark.jobs.prepared.plans import Plans
@@ -47,7 +48,6 @@ from daybreak.spark.sql.forms import PanedAggregate
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
 START_US = 1_767_225_600_000_000
-NEVER = -(2**62)
 _WINDOWED = "(SELECT *, window(at, '10 seconds') AS w FROM {})"
 SQL = {
     "filter": "SELECT id, station, temperature FROM a WHERE temperature > 900 AND wind > 10",
@@ -146,11 +146,13 @@ class Ways:
         assert isinstance(form, PanedAggregate)
         panes, windowing = form.panes, form.windowing
         if kind == "pane fill":
-            fresh = paned(a, windowing, panes, None)
+            fresh = paned(a, windowing, panes, None, NEVER)
             return lambda runner: runner.windows.fill([query], fresh)
         # Each partial belongs to twelve windows.
         some = readings(1, max(1, rows // 12))
-        partials = self.prepared.windows.fill([query], paned(some, windowing, panes, None))[0]
+        partials = self.prepared.windows.fill([query], paned(some, windowing, panes, None, NEVER))[
+            0
+        ]
         last_us = START_US + 10**10
         merged = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
         return lambda runner: runner.windows.merge([query], [merged])
