@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,29 @@ from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.destination import DeliveryId, Destination
 from daybreak.spark.sinks.sink import Callback, Staging
 
+#: Raises if rows can never be written; called before they are committed.
+Accept: TypeAlias = Callable[[pa.Table], None]
+
 
 class CallingSink(Staging):
     """Gives the rows to some function, then removes the staged file: at least once.
 
-    Nobody else reads that file, so it is of the kind that is written and read soonest.
+    Nobody else reads that file, so it is of the kind that is written and read soonest. ``accept``
+    raises before the commit if the function can never take these rows.
     """
 
     exactly_once = False
 
-    def __init__(self, query: str, staging: Path, call: Callback) -> None:
+    def __init__(
+        self, query: str, staging: Path, call: Callback, accept: Accept = lambda _table: None
+    ) -> None:
         super().__init__(query, staging / file_name(query), "arrow", write_arrow)
         self._call = call
+        self._accept = accept
+
+    def _staged(self, job: str, table: pa.Table, folder: Path) -> StagedFile:
+        self._accept(table)
+        return super()._staged(job, table, folder)
 
     def owns(self, file: CommittedFile) -> bool:
         # Earlier versions staged in another format.
@@ -132,8 +143,7 @@ class LimitedCalls:
 class CallbackSink(CallingSink):
     """A Python function, called with the rows and a key to recognise a repetition by.
 
-    It is called again, with the same key, if it raised or took longer than ``limit_s``. ``accept``
-    raises before the commit if it can never take these rows.
+    It is called again, with the same key, if it raised or took longer than ``limit_s``.
     """
 
     def __init__(
@@ -142,16 +152,11 @@ class CallbackSink(CallingSink):
         staging: Path,
         call: Callback,
         limit_s: float,
-        accept: Callable[[pa.Table], None] = lambda _table: None,
+        accept: Accept = lambda _table: None,
     ) -> None:
-        super().__init__(query, staging, self._within)
+        super().__init__(query, staging, self._within, accept)
         self._function = call
-        self._accept = accept
         self._limited = LimitedCalls(limit_s)
-
-    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
-        self._accept(table)
-        return super().stage(job, table)
 
     def _within(self, table: pa.Table, key: str) -> None:
         self._limited.call(partial(self._function, table, key))
@@ -161,14 +166,10 @@ class DestinationSink(CallingSink):
     """A ``Destination``: exactly once if that recognises what it has written before."""
 
     def __init__(self, query: str, staging: Path, destination: Destination, limit_s: float) -> None:
-        super().__init__(query, staging, lambda _table, _key: None)
+        super().__init__(query, staging, lambda _table, _key: None, destination.accept)
         self.exactly_once = destination.exactly_once
         self._destination = destination
         self._limited = LimitedCalls(limit_s)
-
-    def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
-        self._destination.accept(table)
-        return super().stage(job, table)
 
     def has(self, file: CommittedFile) -> bool:
         return bool(self._limited.call(partial(self._destination.has, DeliveryId.of(file))))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from daybreak.spark.sinks.calls import CallingSink
+from daybreak.spark.sinks.refusals import refuse_no_text
 from daybreak.spark.sinks.text_formats import plain_rows
 
 
@@ -17,7 +18,7 @@ class ConsoleSink(CallingSink):
     def __init__(
         self, query: str, staging: Path, most: int = 20, show: Callable[[str], object] = print
     ) -> None:
-        super().__init__(query, staging, self._print)
+        super().__init__(query, staging, self._print, refuse_no_text)
         self._most = most
         self._show = show
 

@@ -28,7 +28,7 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
             or kinds.is_string(column.type)
             or kinds.is_date(column.type)
         ):
-            bounds = pc.min_max(column).as_py()
+            bounds = pc.min_max(column)
             shown = [_shown(bounds["min"]), _shown(bounds["max"])]
             if None not in shown:
                 lows[name], highs[name] = shown
@@ -37,8 +37,15 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shown(bound: Any) -> Any:
-    """None for a bound that is left out: a long text is no longer one when it is cut."""
+def _shown(of: pa.Scalar) -> Any:
+    """None for a bound that is left out: a long text is no longer one when it is cut.
+
+    So is a date that Python's calendar does not have, and a text that is not UTF-8.
+    """
+    try:
+        bound = of.as_py()
+    except (OverflowError, UnicodeDecodeError):
+        return None
     if isinstance(bound, str):
         return bound if len(bound) <= _LONGEST_TEXT else None
     return bound.isoformat() if hasattr(bound, "isoformat") else bound

@@ -19,6 +19,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.spark.kafka.cluster import check_topics
 from daybreak.spark.kafka.options import client_options, servers
 from daybreak.spark.sinks.kafka_producer import Producer, Record
+from daybreak.spark.sinks.refusals import refuse_no_text, refuse_null_keys
 from daybreak.spark.sinks.text_formats import plain_rows, write_json_lines
 
 #: Settings of ours: without them a row could be lost or not be recognised.
@@ -56,6 +57,12 @@ def kafka_writer(
         producer.send(topic, records(table, delivery, key), query, job)
 
     return write
+
+
+def refuse_unsendable(rows: pa.Table, key: Sequence[str]) -> None:
+    """``ValueError`` if a row can be no record; ``key``: the column by which records replace."""
+    refuse_null_keys(rows, key)
+    refuse_no_text(rows)
 
 
 def records(table: pa.Table, delivery: str, key: str | None) -> list[Record]:

@@ -22,8 +22,7 @@ from daybreak.spark.sinks.delta_sink import OPTIONS as DELTA_OPTIONS
 from daybreak.spark.sinks.delta_sink import DeltaOptions, open_delta
 from daybreak.spark.sinks.destination import DeclaredSink
 from daybreak.spark.sinks.files import FileSink, refuse_foreign_folder
-from daybreak.spark.sinks.kafka_sink import kafka_writer
-from daybreak.spark.sinks.keys import refuse_null_keys
+from daybreak.spark.sinks.kafka_sink import kafka_writer, refuse_unsendable
 from daybreak.spark.sinks.memory import MemorySink
 from daybreak.spark.sinks.partitioning import check_partition_by
 from daybreak.spark.sinks.registry import destination_names, find_destination
@@ -107,7 +106,7 @@ def make_sink(  # noqa: PLR0911  # one for each format
             write = kafka_writer(make.spec.options, place, schema.names if schema else ())
             key = make.spec.options.get("key")
             replaced_by = [key] if key is not None and mode == "update" else []
-            accept = partial(refuse_null_keys, key=replaced_by)
+            accept = partial(refuse_unsendable, key=replaced_by)
             return CallbackSink(query, staging, write, limit_s, accept)
         case _:
             if callback is None:

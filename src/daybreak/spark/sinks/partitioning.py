@@ -8,12 +8,19 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from daybreak.model.errors import ConfigError, suggestion
 
 #: Stands for null in the name of a folder.
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+#: File systems of Linux and macOS have no longer name of a file or folder.
+_LONGEST_NAME_BYTES = 255
+#: Linux takes paths of 4096 bytes; the rest is for the sink's own path and the file's name.
+_LONGEST_PATH_BYTES = 3072
+#: In days since 1970: what every reader takes for a date.
+_YEAR_1, _YEAR_10000 = -719_162, 2_932_897
 _SPECIAL = frozenset("\"#%'*/:=?\\\x7f{[]^")
 
 
@@ -42,13 +49,15 @@ def partitions(table: pa.Table, by: Sequence[str]) -> Iterator[Partition]:
         yield Partition({}, table)
         return
     places: dict[tuple[Any, ...], list[int]] = {}
-    values = zip(*(table.column(name).to_pylist() for name in by), strict=True)
+    values = zip(*(_values(table, name) for name in by), strict=True)
     for at, key in enumerate(values):
         places.setdefault(key, []).append(at)
     rest = table.drop_columns(list(by))
     for key, rows in places.items():
         texts = {name: _text(name, value) for name, value in zip(by, key, strict=True)}
-        yield Partition(texts, rest.take(pa.array(rows, pa.int64())))
+        part = Partition(texts, rest.take(pa.array(rows, pa.int64())))
+        _refuse_long_names(part)
+        yield part
 
 
 def check_partition_by(by: Sequence[str], schema: pa.Schema | None, place: str) -> None:
@@ -82,6 +91,40 @@ def _fits(kind: pa.DataType) -> bool:
         or kinds.is_boolean(kind)
         or kinds.is_date(kind)
     )
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    column = table.column(name)
+    if kinds.is_date(column.type):
+        days = pc.min_max(column.cast(pa.int32())).as_py()
+        if not _YEAR_1 <= (days["min"] or 0) <= (days["max"] or 0) < _YEAR_10000:
+            raise UnfitPartition(
+                f"partition column {name!r} holds a date beyond the years 1 to 9999, which readers "
+                f"of folders do not know; cast {name} to STRING in the query"
+            )
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        raise UnfitPartition(
+            f"partition column {name!r} holds a text that is not UTF-8; "
+            f"use make_valid_utf8({name}) in the query"
+        ) from None
+
+
+def _refuse_long_names(part: Partition) -> None:
+    """``UnfitPartition`` if a file system has no room for the name of the folder."""
+    sizes = {c: len(n.encode()) for c, n in zip(part.values, part.folder.parts, strict=True)}
+    for column, size in sizes.items():
+        if size > _LONGEST_NAME_BYTES:
+            raise UnfitPartition(
+                f"partition column {column!r} makes a folder's name of {size} bytes, more than "
+                f"{_LONGEST_NAME_BYTES}; use left({column}, 40) or a hash of it in the query"
+            )
+    if sum(sizes.values()) > _LONGEST_PATH_BYTES:
+        raise UnfitPartition(
+            f"partition columns make a path of {sum(sizes.values())} bytes, more than "
+            f"{_LONGEST_PATH_BYTES}; partition by fewer or shorter columns"
+        )
 
 
 def _text(name: str, value: Any) -> str | None:

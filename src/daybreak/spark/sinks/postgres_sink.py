@@ -20,13 +20,13 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import keep, without_secrets
 from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.sinks.destination import DeclaredSink, DeliveryId, Destination
-from daybreak.spark.sinks.keys import refuse_null_keys
 from daybreak.spark.sinks.postgres_types import (
     as_csv_columns,
     column_ddl,
     mismatch,
-    refuse_nul,
+    refuse_unstorable,
 )
+from daybreak.spark.sinks.refusals import refuse_null_keys
 from daybreak.spark.sinks.text_formats import write_csv
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class PostgresDestination(Destination):
                 )
 
     def accept(self, rows: pa.Table) -> None:
-        refuse_nul(rows)
+        refuse_unstorable(rows)
         refuse_null_keys(rows, self._key)
 
     def write(self, rows: pa.Table, delivery: DeliveryId) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
+
+from daybreak.spark.sinks.refusals import refuse_no_text
+from daybreak.spark.sinks.text_formats import DAY_US, plain_rows, year_and_rest
 
 _JSON = frozenset({"json", "jsonb"})
 _TEXT = frozenset({"text", "character varying", "character", "citext", "uuid", "name"}) | _JSON
@@ -14,6 +19,9 @@ _KNOWN = _TEXT | {
     "date", "interval", "timestamp with time zone", "timestamp without time zone",
 }  # fmt: skip
 _WHOLE = ("smallint", "integer", "bigint")
+#: In days since 1970: what PostgreSQL's dates reach, of which its instants reach all Spark has.
+_FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
+_YEAR_1, _YEAR_10000 = -719_162, 2_932_897
 
 
 def column_ddl(kind: pa.DataType) -> str:
@@ -30,26 +38,113 @@ def mismatch(kind: pa.DataType, column: str) -> str | None:
     return f"the query gives {kind}"
 
 
-def refuse_nul(rows: pa.Table) -> None:
-    """``ValueError`` if a text holds a NUL character, which PostgreSQL cannot store."""
+def refuse_unstorable(rows: pa.Table) -> None:
+    """``ValueError`` if PostgreSQL can never store a value: NUL, or a date beyond its calendar."""
+    refuse_no_text(rows)
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if _is_text(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
+        if any(_may_hold_nul(chunk) for chunk in column.chunks) and _holds_nul(rows, name):
+            text = name if _is_text(column.type) else "..."
             raise ValueError(
                 f"column {name!r} holds a NUL character, which PostgreSQL cannot store; "
-                f"use replace({name}, char(0), '') in the query"
+                f"use replace({text}, char(0), '') in the query"
+            )
+        low, high = _day_bounds(column)
+        if low < _FIRST_DAY or high > _LAST_DAY:
+            raise ValueError(
+                f"column {name!r} holds a date before 4714-11-24 BC or after 5874897-12-31, which "
+                f"PostgreSQL cannot store; cast {name} to STRING in the query, or leave it out"
             )
 
 
 def as_csv_columns(rows: pa.Table) -> pa.Table:
-    """The rows in the texts that PostgreSQL reads; bytes in its hexadecimal form."""
+    """The rows in the texts that PostgreSQL reads, where CSV's own would be others."""
     for at, field in enumerate(rows.schema):
-        if kinds.is_binary(field.type) or kinds.is_large_binary(field.type):
-            texts = [
-                None if value is None else "\\x" + value.hex()
-                for value in rows.column(at).to_pylist()
-            ]
+        texts = _texts(rows.column(at))
+        if texts is not None:
             rows = rows.set_column(at, field.name, pa.array(texts, pa.string()))
     return rows
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None] | None:
+    """Bytes in hexadecimal form, spans of time, and years before 1 or after 9999."""
+    kind = column.type
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind):
+        return [None if value is None else "\\x" + value.hex() for value in column.to_pylist()]
+    if kinds.is_duration(kind):
+        return [None if us is None else _span(us) for us in _microseconds(column)]
+    low, high = _day_bounds(column)
+    if low >= _YEAR_1 and high < _YEAR_10000:
+        return None
+    if kinds.is_date(kind):
+        days = column.cast(pa.int32()).to_pylist()
+        return [None if day is None else _moment(day * DAY_US, date=True) for day in days]
+    return [None if us is None else _moment(us) for us in _microseconds(column)]
+
+
+def _microseconds(column: pa.ChunkedArray) -> list[int | None]:
+    kind = column.type
+    unit = pa.duration("us") if kinds.is_duration(kind) else pa.timestamp("us", kind.tz)
+    return column.cast(unit).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+
+
+def _moment(us: int, *, date: bool = False) -> str:
+    """An instant, or a day without a time; PostgreSQL counts years before 1 from 1 BC."""
+    year, rest = year_and_rest(us)
+    if date:
+        rest = rest.partition("T")[0]
+    return f"{year:04}{rest}" if year > 0 else f"{1 - year:04}{rest} BC"
+
+
+def _span(us: int) -> str:
+    """Whole numbers only: PostgreSQL reads parts of a second as floats, which lose digits."""
+    seconds, rest = divmod(abs(us), 1_000_000)
+    sign = "-" if us < 0 else ""
+    return f"{sign}{seconds} seconds {sign}{rest} microseconds"
+
+
+def _day_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
+    """The first and the last day of a column, since 1970; (0, 0) if it has none."""
+    if kinds.is_date(column.type):
+        numbers, unit = column.cast(pa.int32()), 1
+    elif kinds.is_timestamp(column.type):
+        numbers, unit = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()), DAY_US
+    else:
+        return 0, 0
+    bounds = pc.min_max(numbers).as_py()
+    return (bounds["min"] or 0) // unit, (bounds["max"] or 0) // unit
+
+
+def _may_hold_nul(array: pa.Array) -> bool:
+    """Whether a text in an array or below it holds NUL, among them some that are no values of it.
+
+    What lies below a slice, or below null, is looked at, too: that takes no Python.
+    """
+    kind = array.type
+    if _is_text(kind):
+        return bool(pc.any(pc.match_substring(array, "\0")).as_py())
+    if kinds.is_struct(kind):
+        return any(_may_hold_nul(array.field(at)) for at in range(kind.num_fields))
+    if kinds.is_map(kind):
+        return _may_hold_nul(array.keys) or _may_hold_nul(array.items)
+    if kinds.is_list(kind) or kinds.is_large_list(kind):
+        return _may_hold_nul(array.values)
+    return False
+
+
+def _holds_nul(rows: pa.Table, name: str) -> bool:
+    return any(_is_nul_in(row[name]) for row in plain_rows(rows.select([name])))
+
+
+def _is_nul_in(value: Any) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case dict():
+            return any(_is_nul_in(key) or _is_nul_in(below) for key, below in value.items())
+        case list():
+            return any(_is_nul_in(below) for below in value)
+        case _:
+            return False
 
 
 def _preference(kind: pa.DataType) -> list[str]:

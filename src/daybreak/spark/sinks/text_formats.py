@@ -14,20 +14,24 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.types as kinds
 
+from daybreak.spark.sinks.refusals import refuse_no_text
+
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # arithmetic alone; a zone is added to the text
-_DAY_US = 86_400_000_000
+DAY_US = 86_400_000_000
 #: The calendar repeats itself every 400 years.
-_ERA_US = 146_097 * _DAY_US
+_ERA_US = 146_097 * DAY_US
 
 
 def write_json_lines(table: pa.Table, file: BinaryIO) -> None:
     """One object a line, every column in it, null where there is none."""
+    refuse_no_text(table)
     for row in plain_rows(table):
         file.write(f"{_json(row)}\n".encode())
 
 
 def write_csv(table: pa.Table, file: BinaryIO, *, header: bool, delimiter: str) -> None:
     """Texts in quotes, null as nothing between two delimiters, nested values as JSON."""
+    refuse_no_text(table)
     texts = [
         column if _is_simple(field.type) or kinds.is_floating(field.type) else _text_column(column)
         for column, field in zip(table.columns, table.schema, strict=True)
@@ -65,9 +69,7 @@ def _plain(array: pa.Array) -> list[Any]:  # noqa: PLR0911  # one line a type
         return [None if us is None else f"{_moment(us)}{zone}" for us in numbers]
     if kinds.is_date32(kind):
         days = array.cast(pa.int32()).to_pylist()
-        return [
-            None if day is None else _moment(day * _DAY_US)[: -len("T00:00:00")] for day in days
-        ]
+        return [None if day is None else _moment(day * DAY_US)[: -len("T00:00:00")] for day in days]
     if kinds.is_struct(kind):
         return _plain_structs(array)
     if kinds.is_map(kind):
@@ -83,8 +85,6 @@ def _plain(array: pa.Array) -> list[Any]:  # noqa: PLR0911  # one line a type
 
 def _plain_structs(array: pa.StructArray) -> list[Any]:
     names = [field.name for field in array.type]
-    if len(set(names)) < len(names):
-        raise ValueError(f"a struct has two fields of one name, {', '.join(names)}")
     below = [_plain(array.field(at)) for at in range(len(names))]
     rows: Iterable[Any] = zip(*below, strict=True) if below else ((),) * len(array)
     is_valid = array.is_valid().to_pylist()
@@ -123,11 +123,19 @@ def _plain_value(value: Any) -> Any:
 
 def _moment(us: int) -> str:
     """Microseconds since 1970 in ISO 8601, whose years beyond four digits have a sign."""
+    year, rest = year_and_rest(us)
+    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
+    return f"{shown}{rest}"
+
+
+def year_and_rest(us: int) -> tuple[int, str]:
+    """The year of an instant, in microseconds since 1970, and what ISO 8601 writes after it.
+
+    Python's own calendar ends with year 9999. The year before 1 is 0.
+    """
     eras, rest = divmod(us, _ERA_US)
     at = _EPOCH + timedelta(microseconds=rest)
-    year = at.year + 400 * eras
-    shown = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
-    return f"{shown}{at.isoformat()[4:]}"
+    return at.year + 400 * eras, at.isoformat()[4:]
 
 
 def _json(value: Any) -> str:
