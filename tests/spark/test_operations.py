@@ -20,9 +20,11 @@ from daybreak.model import Arrivals, ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.specs import SinkSpec
 from daybreak.policies.registry import all_policies
+from daybreak.report.run import loss_lines
 from daybreak.runtime.control import call
 from daybreak.spark.app import App
 from daybreak.spark.control.protocol import COMMANDS
+from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:
@@ -166,6 +168,60 @@ def test_a_result_that_a_dropped_query_owed_does_not_reach_its_successor(
         assert len(run.parts.recovered.orphaned) == 1
         feed(run, source, 20, 30)
         assert readings(run, "owing") == list(range(-29, -19))
+
+
+def test_one_result_that_a_sink_refuses_is_given_up_and_the_next_arrive(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the sink took is not lost, nor is anything in an outage."""
+    folder, source = tmp_path / "run", tmp_path / "in"
+    found: list[int] = []
+    outage = [False]
+
+    def picky(rows: pa.Table, _key: str) -> None:
+        if outage[0]:
+            raise SinkUnavailable("it is away")
+        numbers = rows["reading"].to_pylist()
+        if 5 in numbers or 15 in numbers:
+            raise ValueError("no such value")
+        found.extend(numbers)
+
+    def declared() -> App:
+        app = declare_files(spark, source)
+        app.query("picky", sql="SELECT reading FROM readings", cls="low", sink=picky)
+        return app
+
+    def waits_for(run: Run, error: str) -> None:
+        until(lambda: error in (stands(run, "picky")["error"] or ""))
+
+    limits = Limits(retries=0)
+    with declared().run("fcfs", run_dir=folder, limits=limits, on_failure="report") as run:
+        feed(run, source, 0, 10)
+        assert stands(run, "picky")["state"] == "parked"
+        run.resume("picky")
+        until(lambda: stands(run, "picky")["state"] == "parked")
+        with pytest.raises(SystemExit, match="0"):
+            main(["resume", str(folder), "picky", "--skip"])
+        assert "10 rows were given up" in capsys.readouterr().out
+        assert stands(run, "picky")["losses"] == {"refused": 10}
+        feed(run, source, 20, 30)
+        assert found == list(range(20, 30))
+        feed(run, source, 10, 20)
+        outage[0] = True
+    with declared().run("fcfs", run_dir=folder, limits=limits, on_failure="report") as run:
+        waits_for(run, "it is away")
+        assert run.resume("picky", skip=True) == 0, "in an outage nothing is given up"
+        outage[0] = False
+        waits_for(run, "no such value")
+        assert run.resume("picky", skip=True) == 10
+        feed(run, source, 30, 40)
+        assert sorted(found) == list(range(20, 40))
+        until(lambda: not run.parts.log.undelivered())
+    assert "query picky: 20 rows were given up (refused)" in loss_lines(run.report())
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [(e["rows"], e["why"]) for e in events if e["event"] == "gave-up"] == [
+        (10, "refused"), (10, "refused"),
+    ]  # fmt: skip
 
 
 def further(run: Run, reached: int) -> bool:

@@ -26,7 +26,8 @@ MEANINGS = {
     "admission-refused": "A query was not registered because load would exceed `admit_load`.",
     "shedding-began": "Load shedding drops tuples; `shares` by query.",
     "shedding-ended": "Load shedding stopped; `rows` were dropped since it began.",
-    "gave-up": "Rows were given up; `why` is `full`, `shed` (at level debug) or `skipped`.",
+    "gave-up": "Rows were given up; `why` is `full`, `shed` (at level debug) or `skipped`; of a "
+    "committed result (with its `job`) `refused` or `missing`.",
     "log-full": "Unread rows exceed `[log] max_bytes`: sources wait.",
     "log-has-room": "Sources continue.",
     "source-failed": "A source failed and is restarted; at level error it is not.",

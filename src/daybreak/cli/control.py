@@ -64,7 +64,11 @@ def resume(
     run: RunDir,
     query: QueryName,
     skip: Annotated[
-        bool, typer.Option("--skip", help="Give up the rows it failed on; they are recorded.")
+        bool,
+        typer.Option(
+            "--skip",
+            help="Give up what it failed on: rows, or one result that its sink refuses; recorded.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,8 +78,8 @@ def resume(
     """
     result = call(run, "resume", {"query": query, "skip": skip}, timeout_s=150.0)
     _show(result, as_json)
-    if result["skipped"] and not as_json:
-        console().print(f"{result['skipped']} rows were given up", highlight=False)
+    if skip and not as_json:
+        console().print(f"{result['skipped'] or 'no'} rows were given up", highlight=False)
 
 
 def drop(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:

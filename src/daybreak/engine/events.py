@@ -137,6 +137,8 @@ class Delivered:
     failure: Failure | None = None
     #: The number of the ``Redeliver`` that this answers; 0: it was tried at the start.
     delivery: int = 0
+    #: Rows of the result that was given up, where the ``Redeliver`` asked for that.
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class Resume:
     """Whatever holds the query, it may run again. Answered by ``Finished``."""
 
     box: int
-    #: Give up the tuples it failed on first.
+    #: Give up what it failed on first: the tuples of a job, or one result that its sink refuses.
     skip: bool = False
     command: int = 0
 

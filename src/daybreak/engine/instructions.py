@@ -76,6 +76,8 @@ class Redeliver:
 
     box: int
     delivery: int
+    #: Give up the first result that the sink refuses.
+    skip: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Shed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command that had to wait is carried out; ``skipped`` tuples were given up.
+    """A command that had to wait is carried out; ``skipped`` tuples or result rows were given up.
 
     ``refused``: giving them up could not be recorded, or the query was dropped before; nothing
     has changed.

@@ -27,6 +27,15 @@ class _Skipping:
 
 
 @dataclass(slots=True)
+class _Forgoing:
+    """A ``Resume`` that gives up one result which the sink refuses."""
+
+    command: Resume
+    #: The number of the delivery that was told so; 0: another one is still under way.
+    delivery: int = 0
+
+
+@dataclass(slots=True)
 class Lifecycle:
     """Decides when a query may run at all."""
 
@@ -34,6 +43,7 @@ class Lifecycle:
     #: Commands that wait for a query's job or skip to end, in their order.
     _after: dict[int, list[Pause | Resume | Drop]] = field(default_factory=dict)
     _skips: dict[int, _Skipping] = field(default_factory=dict)
+    _forgoing: dict[int, _Forgoing] = field(default_factory=dict)
     _numbered: int = 0
 
     def hold(self, box: int) -> None:
@@ -88,12 +98,31 @@ class Lifecycle:
             status.behind = True
             self.failed(event.box, event.failure, 0)
             self.hold(event.box)
-            return
-        status.behind = False
-        self.succeeded(event.box)
-        if status.state == "retrying":
+        else:
+            status.behind = False
+            self.succeeded(event.box)
+        self._forgo_next(event)
+        if status.state == "retrying" and not status.behind:
             status.state = "running"
             self.release(event.box)
+        self._carry_out_waiting(event.box)
+
+    def _forgo_next(self, event: Delivered) -> None:
+        """Asks again for a result to be given up, or finishes the command that wanted it."""
+        forgoing = self._forgoing.get(event.box)
+        if forgoing is None:
+            return
+        if event.failure is not None and event.delivery != forgoing.delivery:
+            forgoing.delivery = self._redeliver(event.box, skip=True)
+            return
+        del self._forgoing[event.box]
+        self.core.emit(Finished(forgoing.command.command, event.skipped))
+
+    def _redeliver(self, box: int, *, skip: bool = False) -> int:
+        self._numbered += 1
+        self.core.queries.status[box].delivering = self._numbered
+        self.core.emit(Redeliver(box, self._numbered, skip))
+        return self._numbered
 
     def retry(self) -> None:
         """Queries whose time has come are tried again."""
@@ -104,9 +133,7 @@ class Lifecycle:
                 status.state = "running"
                 self.release(box)
             elif not status.delivering:
-                self._numbered += 1
-                status.delivering = self._numbered
-                self.core.emit(Redeliver(box, self._numbered))
+                self._redeliver(box)
 
     # Commands
 
@@ -162,9 +189,22 @@ class Lifecycle:
 
     def _resume(self, command: Resume) -> None:
         box = command.box
+        if command.skip and self.core.queries.status[box].behind:
+            self._forgo(command)
+            return
         failed_on = self.core.queries.status[box].failed_on if command.skip else 0
         if not failed_on or not self.skip({box: failed_on}, RESUMED, self._resumed(command)):
             self._resumed(command)({})
+
+    def _forgo(self, command: Resume) -> None:
+        """Tries the delivery once more, and gives up one result if the sink refuses it."""
+        box, status = command.box, self.core.queries.status[command.box]
+        status.resume(self.core.elapsed_ns)
+        self.core.queries.show(box)
+        self._change("resumed", box)
+        self._forgoing[box] = forgoing = _Forgoing(command)
+        if not status.delivering:
+            forgoing.delivery = self._redeliver(box, skip=True)
 
     def _resumed(self, command: Resume) -> Callable[[Mapping[int, int] | None], None]:
         def then(skipped: Mapping[int, int] | None) -> None:
@@ -249,7 +289,7 @@ class Lifecycle:
         return bool(self._skips)
 
     def _is_skipping(self, box: int) -> bool:
-        return any(box in skip.given for skip in self._skips.values())
+        return box in self._forgoing or any(box in skip.given for skip in self._skips.values())
 
     def skipping(self, box: int) -> list[Waiting]:
         """What is being given up of a query."""

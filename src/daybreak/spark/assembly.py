@@ -254,7 +254,7 @@ def _start_tasks(
         Task(
             "redeliver",
             0.2,
-            lambda: redeliver(driver, log, catalog.sinks, syncer, storage.store.confirm),
+            lambda: redeliver(driver, log, catalog.sinks, syncer, storage.store.confirm, emit),
         ),
     ]
     chores = [

@@ -150,9 +150,9 @@ class Driver:
         """A stream's watermark was raised without a row."""
         self._events.put(WatermarkRaised(tick))
 
-    def on_delivered(self, asked: Redeliver, failure: Failure | None) -> None:
-        """A delivery was tried again."""
-        self._events.put(Delivered(asked.box, failure, asked.delivery))
+    def on_delivered(self, asked: Redeliver, failure: Failure | None, skipped: int = 0) -> None:
+        """A delivery was tried again; so many rows of results were given up."""
+        self._events.put(Delivered(asked.box, failure, asked.delivery, skipped))
 
     def ask(self, make: Make | None = None) -> Future[int]:
         """Changes something between two decisions; the future is done when it holds.

@@ -23,7 +23,7 @@ from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.record import RunRecord
 from daybreak.spark.retention import Retention
-from daybreak.spark.sinks.delivery import bring, sweep
+from daybreak.spark.sinks.delivery import bring, forgo, sweep
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.sink import Sink
 
@@ -128,25 +128,36 @@ def redeliver(
     sinks: Mapping[str, Sink],
     syncer: FileSyncer,
     confirm: Callable[[], None],
+    emit: Emit = silent,
 ) -> None:
     """Brings committed results to sinks that would not take them before, in order.
 
-    ``confirm`` raises if this driver may not deliver, or not now.
+    One that is refused again is given up where an operator has asked for that, but not in an
+    outage. ``confirm`` raises if this driver may not deliver, or not now.
     """
     while not driver.redeliveries.empty():
         asked = driver.redeliveries.get()
         name = driver.engine.queries.facts[asked.box].name
         failure: Failure | None = None
+        skipped = 0
         held = syncer.held()  # before the log is asked: what it lists then is synced or held
         try:
             for file in log.undelivered():
-                if file.query == name and file.id not in held:
-                    confirm()
+                if file.query != name or file.id in held:
+                    continue
+                confirm()
+                try:
                     bring(sinks[name], file)
+                except Exception as error:
+                    if not asked.skip or skipped or failure_of(error).ours:
+                        raise
+                    forgo(log, sinks[name], file, error, emit)
+                    skipped = file.rows
+                else:
                     syncer.add(file)
         except Exception as error:
             failure = failure_of(error)
-        driver.on_delivered(asked, failure)
+        driver.on_delivered(asked, failure, skipped)
 
 
 def prune(log: CommitLog, catalog: Catalog) -> None:

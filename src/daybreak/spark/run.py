@@ -132,7 +132,8 @@ class Run:
     def resume(self, query: str, *, skip: bool = False) -> int:
         """Ends a pause, or gives a parked query another chance.
 
-        Waits for its present job. ``skip`` first gives up the rows that it failed on, permanently.
+        Waits for its present job. ``skip`` first gives up, permanently, what it failed on: rows of
+        its streams, or one result that its sink has refused and refuses again, except in an outage.
         Returns how many rows were given up.
         """
         return self.parts.controller.execute(ResumeQuery(query, skip)).skipped

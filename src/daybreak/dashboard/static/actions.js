@@ -72,7 +72,7 @@ export function resumeQuery(query) {
   confirm({
     title: `Resume ${query.name}?`,
     body: query.error ? `It failed: ${query.error}` : `${query.waiting} tuples wait for it.`,
-    fields: parked ? [{ label: "Give up the rows it failed on, for ever", node: h("input", { type: "checkbox", name: "skip" }), hint: "They are recorded as lost." }] : [],
+    fields: parked ? [{ label: "Give up what it failed on, for ever", node: h("input", { type: "checkbox", name: "skip" }), hint: "Rows, or one result that its sink refuses. They are recorded as lost." }] : [],
     action: "Resume",
     act: async ([skip]) => {
       const result = await command("resume", { query: query.name, skip: Boolean(skip) });

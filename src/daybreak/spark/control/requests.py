@@ -22,7 +22,10 @@ class PauseQuery:
 
 @dataclass(frozen=True, slots=True)
 class ResumeQuery:
-    """Ends a pause, or tries a parked query again; ``skip`` first gives up what it failed on."""
+    """Ends a pause, or tries a parked query again; ``skip`` first gives up what it failed on.
+
+    That is rows of its streams, or one result that its sink refuses.
+    """
 
     query: str
     skip: bool = False

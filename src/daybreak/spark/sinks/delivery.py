@@ -9,18 +9,22 @@ result is lost, and recorded as such.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from daybreak.runtime.eventlog import Emit
+from daybreak.spark.failures import one_line
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import sync_files
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.sink import Sink
 
-#: Why rows are lost, as it is recorded.
-MISSING = "missing"
+#: Why rows of results are lost, as it is recorded: nowhere to be found, or given up by an operator
+#: because the sink refused them.
+MISSING, REFUSED = "missing", "refused"
 
 
 class ResultMissing(Exception):
@@ -45,6 +49,17 @@ def bring(sink: Sink, file: CommittedFile) -> bool:
         raise ResultMissing(file)
     sink.restore(file)
     return sink.deliver(file)
+
+
+def forgo(log: CommitLog, sink: Sink, file: CommittedFile, error: Exception, emit: Emit) -> None:
+    """Gives up a committed result that its sink does not take, so that later ones are delivered."""
+    why = MISSING if isinstance(error, ResultMissing) else REFUSED
+    log.lose(why, [file])
+    sink.discard(file)
+    emit(
+        "gave-up", f"a result of {file.rows} rows ({why}: {one_line(error)})",
+        level=logging.WARNING, query=file.query, rows=file.rows, why=why, job=file.job,
+    )  # fmt: skip
 
 
 @dataclass

@@ -138,6 +138,11 @@ class DeltaSink(Staging):
         with self._guard:
             return self._last_number(DeliveryId.of(file).source) >= file.id
 
+    def discard(self, file: CommittedFile) -> None:
+        with self._guard:
+            self._gathered.pop(file.id, None)
+            super().discard(file)
+
     def publish(self, *, now: bool) -> None:
         with self._guard:
             is_due = time.monotonic() - self._since >= self._options.publish_every_s

@@ -69,6 +69,9 @@ class Sink(Protocol):
         For one that the machine's crash lost or tore, or that somebody tidied away.
         """
 
+    def discard(self, file: CommittedFile) -> None:
+        """Forgets a committed file that is not delivered: it never will be."""
+
     def staged(self) -> Iterable[Path]:
         """All files that ``stage`` has written and ``deliver`` has not taken."""
 
@@ -122,6 +125,9 @@ class Staging:
         if content is not None:
             make_folder(file.path.parent)
             write_durably(file.path, lambda out: out.write(content))
+
+    def discard(self, file: CommittedFile) -> None:
+        file.path.unlink(missing_ok=True)
 
     def publish(self, *, now: bool) -> None:
         """Nothing: what is delivered is visible."""

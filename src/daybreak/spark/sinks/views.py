@@ -123,6 +123,9 @@ class ViewSink:
     def restore(self, file: CommittedFile) -> None:
         """Nothing to bring back: what is staged is durable."""
 
+    def discard(self, file: CommittedFile) -> None:
+        file.path.unlink(missing_ok=True)
+
     def staged(self) -> list[Path]:
         return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
 
