@@ -126,6 +126,10 @@ def test_a_password_that_stands_in_the_declaration_itself_is_hidden() -> None:
         ("delegation.token.enabled", "true"),
         ("sasl.mechanism", "SCRAM-SHA-512"),
         ("compression", "snappy"),
+        ("hive.security.authorization.manager", "org.example.Manager"),
+        ("path", "abfss://container@account.dfs.core.windows.net/readings"),
+        ("url", "jdbc:postgresql://db:5432/d?currentSchema=fires&user=ann"),
+        ("design", "signal"),
     ],
 )
 def test_what_is_no_secret_stays_readable(key: str, value: str) -> None:
@@ -136,3 +140,32 @@ def test_what_is_no_secret_stays_readable(key: str, value: str) -> None:
 def test_a_secret_is_hidden_as_json_writes_it() -> None:
     keep('quo"te\nline')
     assert "quo" not in without_secrets(json.dumps({"error": 'at quo"te\nline'}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "secrets_in_it"),
+    [
+        ("header.Authorization", "Bearer ey.J0.aa", ["ey.J0.aa"]),
+        ("bearer", "ey.J0.aa", ["ey.J0.aa"]),
+        ("basic.auth.user.info", "registry:pony42", ["pony42"]),
+        ("eventhubs.connectionString", "Endpoint=sb://h/;SharedAccessKey=pony+42=", ["pony+42="]),
+        ("url", "jdbc:sqlserver://h;user=u;password=pony42;encrypt=true", ["pony42"]),
+        ("url", "jdbc:sqlserver://h;user=u;password={po;ny}}42};encrypt=true", ["po;ny}42"]),
+        ("url", "jdbc:sqlserver://h;password=my little pony;encrypt=true", ["my little pony"]),
+        ("url", "jdbc:postgresql://h/d?user=u&password=pony42&ssl=true", ["pony42"]),
+        ("url", "jdbc:oracle:thin:u/x@h?password=po,ny42", ["po,ny42"]),
+        ("path", "https://h/x;token=pony42", ["pony42"]),
+        ("path", "https://acct/c?sv=2024&sig=po%2Bny42", ["po%2Bny42", "po+ny42"]),
+        ("path", "wasbs://u:pony42@h/x", ["pony42"]),
+        ("dsn", "host=h password=pony42 dbname=d", ["pony42"]),
+        ("dsn", r"host=h password = 'it\'s a \\ pony' dbname=d", [r"it's a \ pony"]),
+        ("dsn", r"host=h password=po\ ny dbname=d", ["po ny"]),
+        ("headers", "X-Trace: 7, Authorization: Bearer pony42", ["pony42"]),
+    ],
+)
+def test_a_secret_is_found_in_any_notation(key: str, value: str, secrets_in_it: list[str]) -> None:
+    resolved({key: value}, "here")
+    for secret in secrets_in_it:
+        assert secret not in without_secrets(f"driver: cannot log in with {secret}, sorry")
+        assert secret not in without_secrets(json.dumps({"error": f"{key} = {value}"}))
+    assert without_secrets("driver: user u of host h") == "driver: user u of host h"

@@ -64,3 +64,26 @@ def test_a_short_password_spares_longer_words_and_user_names_stay() -> None:
 
 def test_urls_nobody_declared_are_redacted_in_a_text() -> None:
     assert redacted("moved to http://ann:pw@elsewhere/x") == "moved to http://***@elsewhere/x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jdbc:sqlserver://h;user=u;password=hunter2;encrypt=true",
+        "jdbc:sqlserver://h:1433;user=u;password=hunt@er2",
+        "jdbc:sqlserver://h;password={hun;ter2};user=u",
+        "https://h/x;token=hunter2",
+        "https://h/x;v=1?token=hunter2",
+        "https://h/x;token=hun?ter2#a",
+        "host=h user=u password=hunter2 dbname=d",
+        "host=h password = 'hun\\'t er2' dbname=d",
+        "host=h password=hun\\ ter2",
+        "postgresql://h/d?sslpassword=hunter2",
+    ],
+)
+def test_a_parameter_in_any_notation_is_hidden(text: str) -> None:
+    for seen in (shown_url(text), redacted(f"cannot open {text} now")):
+        for piece in ("hun", "er2"):
+            assert piece not in seen
+        assert "h" in seen
+    assert "er2" not in redacted("refused: hunter2", "jdbc:sqlserver://h;password=hunter2")

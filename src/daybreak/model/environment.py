@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from daybreak.model.errors import ConfigError, Findings
-from daybreak.model.secrets import keep, names_secret
+from daybreak.model.secrets import keep, keep_within, names_secret
 from daybreak.model.tables import Document
 
 _VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -45,6 +45,7 @@ def resolved(options: Mapping[str, str], place: str) -> dict[str, str]:
     for key, text in options.items():
         names = [m[1] for m in _VARIABLE.finditer(text) if not m[0].startswith("$$")]
         taken[key] = value = expand(text, place)
+        keep_within(value)
         if names_secret(key):
             keep(value)
         for name in names:

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote, unquote_plus
 
-HIDDEN = "***"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s'\"<>`]+")
-_PARAMETER = re.compile(r"([?&;])([^=&;#\s]*)=([^&;#\s]*)")
+from daybreak.model.secrets import HIDDEN, within, without_attributes
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,30}://[^\s'\"<>`]+")
+#: Of a query, of a path or of a JDBC URL, where braces hold a value with semicolons.
+_PARAMETER = re.compile(r"([?&;])([^=&;?#\s]*)=(\{(?:[^}]|\}\})*\}|[^&;]*)")
 #: Names of query parameters that usually hold a secret.
 _SECRET_NAME = re.compile(
     r"pass|pwd|secret|token|key|auth|sig|cred|session|jwt|code|sas|signature", re.IGNORECASE
@@ -24,14 +26,14 @@ _LONG = 10
 
 
 def shown_url(url: str, *, keep_query: bool = False) -> str:
-    """The URL with its user, password and query values hidden.
+    """The URL with its user, its password and the values of its parameters hidden.
 
     ``keep_query`` hides only the values of parameters that are named like a secret, for URLs
     that differ in their query alone.
     """
     scheme, mark, rest = url.partition("://")
     if not mark:
-        return _without_values(url, keep_query)
+        return _without_values(without_attributes(url), keep_query)
     userinfo, rest = _split_userinfo(rest)
     user = f"{HIDDEN}@" if userinfo else ""
     return f"{scheme}://{user}{_without_values(rest, keep_query)}"
@@ -46,12 +48,13 @@ def redacted(text: str, *urls: str) -> str:
         short = len(secret) < _LONG and secret.isalnum()
         pattern = rf"(?<!\w){re.escape(secret)}(?!\w)" if short else re.escape(secret)
         text = re.sub(pattern, HIDDEN, text)
-    return _URL.sub(lambda found: shown_url(found[0], keep_query=True), text)
+    text = _URL.sub(lambda found: shown_url(found[0], keep_query=True), text)
+    return without_attributes(text)
 
 
 def _split_userinfo(rest: str) -> tuple[str, str]:
     """What stands before the host, and the remainder from the host on."""
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    authority = re.split(r"[/?#;]", rest, maxsplit=1)[0]
     userinfo, mark, _ = authority.rpartition("@")
     if mark:
         return userinfo, rest[len(userinfo) + 1 :]
@@ -67,11 +70,13 @@ def _split_userinfo(rest: str) -> tuple[str, str]:
 def _without_values(rest: str, keep_query: bool) -> str:
     def hidden(found: re.Match[str]) -> str:
         mark, name, value = found.groups()
-        show = keep_query and not _SECRET_NAME.search(unquote_plus(name))
-        return f"{mark}{name}={value if show else HIDDEN}"
+        if not keep_query or _SECRET_NAME.search(unquote_plus(name)):
+            return f"{mark}{name}={HIDDEN}"
+        # What looks like the value of a path's parameter may hold the query.
+        value, question, query = value.partition("?")
+        return f"{mark}{name}={value}{_PARAMETER.sub(hidden, question + query)}"
 
-    place, mark, query = rest.partition("?")
-    return place + _PARAMETER.sub(hidden, mark + query)
+    return _PARAMETER.sub(hidden, rest)
 
 
 def _secrets(url: str) -> Iterator[str]:
@@ -81,10 +86,11 @@ def _secrets(url: str) -> Iterator[str]:
     # Without a colon it is a user name, or a token, which is long.
     if colon or len(userinfo) >= _LONG:
         yield from _spellings(password if colon else userinfo)
-    query = rest.partition("?")[2]
-    for _, name, value in _PARAMETER.findall("?" + query):
+    for _, name, value in _PARAMETER.findall(rest):
         if _SECRET_NAME.search(unquote_plus(name)) or len(value) >= _TELLING_LENGTH:
             yield from _spellings(value)
+    for value in within(url):
+        yield from _spellings(value)
 
 
 def _spellings(secret: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from daybreak.model.errors import ConfigError
-from daybreak.model.secrets import keep, names_secret
+from daybreak.model.secrets import keep, keep_within, names_secret
 
 _SCHEMES = ("postgresql", "postgres")
 _EXAMPLE = 'log = "postgresql://user@host:5432/database"'
@@ -48,6 +48,7 @@ def check_log(text: str, place: str) -> LogUrl:
 
 def check_store(text: str, folder: Path, place: str) -> Path:
     """The folder that a store names; ``folder``: what a relative path is relative to."""
+    keep_within(text)
     if text.startswith("file:"):
         parts = urlsplit(text)
         if parts.netloc not in ("", "localhost"):

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from daybreak.model import ConfigError
 from daybreak.model.environment import resolved
 from daybreak.model.errors import suggestion
+from daybreak.model.secrets import keep_within
 from daybreak.model.specs import Mode, SinkSpec
 from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.sinks.calls import CallbackSink, DestinationSink
@@ -180,6 +181,7 @@ class _SinkMaker:
         if not self.spec.path:
             raise self.error("path is missing", 'give a folder, such as path = "out/fire"')
         if "://" in self.spec.path:
+            keep_within(self.spec.path)
             raise self.error(
                 f"path {self.spec.path!r} is not on a file system of this machine",
                 "give a folder here, or use a python sink",

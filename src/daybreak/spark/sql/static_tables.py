@@ -24,6 +24,7 @@ from daybreak.extras import need_package
 from daybreak.model.durations import duration_us
 from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
+from daybreak.model.secrets import keep_within
 from daybreak.model.specs import TableSpec
 from daybreak.spark.failures import one_line
 from daybreak.spark.sql.catalyst import Catalyst, Plan
@@ -191,7 +192,10 @@ class StaticTables:
         return rows
 
     def _path(self, spec: TableSpec) -> str | None:
-        if spec.path is None or "://" in spec.path:
+        if spec.path is None:
+            return None
+        if "://" in spec.path:
+            keep_within(spec.path)
             return spec.path
         full = (self._folder / spec.path).resolve()
         if not full.exists():
