@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from benchmarks.soaking.delta_reader import delta_rows
 from tests.spark.windows.logs import declare as declare_by_hand
 from tests.until import until
 
@@ -222,6 +223,36 @@ def test_one_result_that_a_sink_refuses_is_given_up_and_the_next_arrive(
     assert [(e["rows"], e["why"]) for e in events if e["event"] == "gave-up"] == [
         (10, "refused"), (10, "refused"),
     ]  # fmt: skip
+
+
+def test_two_run_directories_do_not_share_a_sinks_folder(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, sql = tmp_path / "in", "SELECT reading FROM readings"
+
+    def declared(*formats: str) -> App:
+        app = declare_files(spark, source)
+        for form in formats:
+            sink = SinkSpec(format=form, path=str(tmp_path / f"out-{form}"))
+            app.query(form, sql=sql, cls="low", sink=sink)
+        return app
+
+    later = SinkSpec(format="json", path=str(tmp_path / "later"))
+    with declared("parquet", "delta").run("fcfs", run_dir=tmp_path / "one") as run:
+        run.register("late", sql, cls="low", sink=later)
+        feed(run, source, 0, 10)
+        for form in ("parquet", "delta"):
+            with pytest.raises(ConfigError, match=f"out-{form} belongs to the run in .*/one, proc"):
+                declared(form).run("fcfs", run_dir=tmp_path / form)
+        with declare_files(spark, source).run("fcfs", run_dir=tmp_path / "two") as other:
+            with pytest.raises(ConfigError, match=r"later belongs to the run in .*/one, process"):
+                other.register("late", sql, cls="low", sink=later)
+            run.drop("late")
+            other.register("late", sql, cls="low", sink=later)
+    assert len(delta_rows(tmp_path / "out-delta", "reading")) == 10
+    with declared("parquet", "delta").run("fcfs", run_dir=tmp_path / "one") as run:
+        feed(run, source, 10, 20)
+    assert len(delta_rows(tmp_path / "out-delta", "reading")) == 20
 
 
 def further(run: Run, reached: int) -> bool:

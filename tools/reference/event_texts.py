@@ -6,6 +6,8 @@ MEANINGS = {
     "started": "The run began. `version` is the Daybreak that writes the lines that follow.",
     "waiting": "Another driver of this application holds the commit log in PostgreSQL.",
     "recovered": "Results that were committed before a crash have been delivered now.",
+    "folder-unlocked": "The file system of a sink's folder holds no lock: nothing keeps another run "
+    "directory from writing there.",
     "result-missing": "A committed result is lost: its staged file was removed before delivery.",
     "undeclared": "A query that an earlier start declared and this one does not keeps its place.",
     "forgotten": "The place of such a query was given up.",

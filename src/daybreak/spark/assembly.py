@@ -144,7 +144,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
     sinks = application.sinks(run_dir, limits.job_timeout_s)
     with ExitStack() as files, ExitStack() as threads:
         storage, event_log = open_storage(application, run_dir, limits.lease_s, files)
-        accepted = accept(Catalog(application, sinks), storage, event_log, options)
+        accepted = accept(Catalog(application, sinks), storage, event_log, options, files)
         log, store, dead_letters = storage.log, storage.store, storage.dead_letters
         catalog, clocks, late = accepted.catalog, accepted.clocks, accepted.late
         undeclared, emit = accepted.undeclared, accepted.emit
@@ -211,7 +211,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         )
         controller = Controller(
             catalog, driver, log, storage.rundir, undeclared, registration, admission, changes,
-            health, emit,
+            health, accepted.folders, emit,
         )  # fmt: skip
         protocol = Protocol(controller, status, emit)
         control = ControlServer(storage.rundir.root, protocol.handle)

@@ -35,6 +35,7 @@ from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse
 from daybreak.spark.reporter import Reporter
 from daybreak.spark.session import jvm_pid
 from daybreak.spark.sinks.delivery import Recovery, recover
+from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
 from daybreak.version import __version__
 
 LIMITS = Limits()
@@ -95,6 +96,7 @@ class Accepted:
     forgotten: dict[str, str]
     state: JobState
     emit: Emit
+    folders: FolderLocks
 
 
 def open_storage(
@@ -119,7 +121,9 @@ def open_storage(
     return Storage(rundir, log, SegmentStore(rundir, log), Partials(log), dead_letters), event_log
 
 
-def accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Options) -> Accepted:
+def accept(
+    catalog: Catalog, storage: Storage, event_log: EventLog, options: Options, files: ExitStack
+) -> Accepted:
     """Recovers what earlier processes have left, and gives queries their places."""
     rundir, log, store = storage.rundir, storage.log, storage.store
     refuse_unknown(log, catalog.application.checked, options.forget)
@@ -131,6 +135,10 @@ def accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Opt
     late_folder = rundir.store.late
     start = Acceptance(application, log, store, late_folder, options.reset)
     start.refuse()
+    folders = FolderLocks(log.id, rundir.root)
+    files.callback(folders.close)
+    places = {name: spec.place for name, spec in application.specs.items() if spec.place}
+    unlocked = folders.take_all(catalog.sinks, places)
     # Up to here nothing has changed: a start that is refused costs nothing.
     for view in catalog.views():
         view.bind(store)  # nobody listens: inboxes are filled from the store
@@ -138,9 +146,12 @@ def accept(catalog: Catalog, storage: Storage, event_log: EventLog, options: Opt
     state = JobState(application.network, options.workers, express=options.express)
     emit = Reporter(event_log, catalog, state, options.warns)
     undeclared, forgotten = start.accept(options.forget, options.limits, emit)
+    announce_unlocked(emit, unlocked)
     _catch_up(catalog, log)
     late = clocks.open_late(late_folder, log.cursors())
-    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit)
+    return Accepted(
+        catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit, folders
+    )
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:

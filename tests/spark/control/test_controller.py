@@ -63,6 +63,7 @@ from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.maintenance import Maintenance
 from daybreak.spark.record import Figures
 from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.sinks.folder_locks import FolderLocks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
@@ -152,7 +153,8 @@ class World:
         self.changes = ChangeLog(figures.start_ns, self.emit)
         self.controller = Controller(
             self.catalog, self.driver, self.log, rundir, undeclared, cast(Any, None),
-            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources), self.emit,
+            cast(Any, None), self.changes, Health("app", self.driver, syncer, sources),
+            FolderLocks(self.log.id, folder / "run"), self.emit,
         )  # fmt: skip
         maintenance = Maintenance(*cast(Any, (None,) * 4))
         self.status = StatusReader(

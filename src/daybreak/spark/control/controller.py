@@ -49,6 +49,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.sinks.delivery import close as close_sinks
+from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
 from daybreak.spark.views import moved_views
 
 #: A request waits for a job to end, at most for so long.
@@ -69,6 +70,7 @@ class Controller:
         admission: Admission,
         changes: ChangeLog,
         health: Health,
+        folders: FolderLocks,
         emit: Emit,
     ) -> None:
         self._catalog = catalog
@@ -80,6 +82,7 @@ class Controller:
         self._admission = admission
         self._changes = changes
         self._health = health
+        self._folders = folders
         self._emit = emit
         self._state = driver.engine.state
 
@@ -182,6 +185,7 @@ class Controller:
         was = self._status(box)
         self._wait(self._driver.command(number, lambda: Drop(box, number), forget))
         close_sinks({query: self._catalog.sinks[query]})
+        self._folders.release(query)
         self._changes.note(by, "dropped", query, was, "dropped")
 
     def _register(self, request: RegisterQuery, by: str) -> Answer:
@@ -213,7 +217,13 @@ class Controller:
         def make() -> AddQuery:
             if self._is_known(spec.name):  # by another asker, meanwhile
                 raise ConfigError(spec.place, "is registered already", "drop it first")
-            return self._registration.add(spec, runnable, request.start)
+            unlocked = self._folders.take_all({spec.name: runnable.sink}, {spec.name: spec.place})
+            announce_unlocked(self._emit, unlocked)
+            try:
+                return self._registration.add(spec, runnable, request.start)
+            except BaseException:
+                self._folders.release(spec.name)
+                raise
 
         self._ask(make)
         self._ask(lambda: self._registration.warm(spec))

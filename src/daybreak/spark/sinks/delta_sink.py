@@ -111,6 +111,10 @@ class DeltaSink(Staging):
         self._compaction: threading.Thread | None = None
         self._compaction_failed: Exception | None = None
 
+    @property
+    def folder(self) -> Path:
+        return self.path
+
     def owns(self, file: CommittedFile) -> bool:
         return same_folder(file.path.parent, self._staging)
 

@@ -38,6 +38,10 @@ class FileSink(Staging):
         self.path = path
         self._partition_by = tuple(partition_by)
 
+    @property
+    def folder(self) -> Path:
+        return self.path
+
     def stage(self, job: str, table: pa.Table) -> list[StagedFile]:
         """One file for each partition of the rows."""
         if table.num_rows == 0:

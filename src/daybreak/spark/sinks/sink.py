@@ -39,6 +39,10 @@ class Sink(Protocol):
     #: False: after a crash the same rows may be delivered again, with the same key.
     exactly_once: bool
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder that belongs to the sink alone; None if it writes elsewhere."""
+
     def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
         """Writes the rows durably where no reader looks; no file if there are none.
 
@@ -96,6 +100,10 @@ class Staging:
         self._staging = folder
         self._suffix = f".{extension}"
         self._write = write
+
+    @property
+    def folder(self) -> Path | None:
+        return None
 
     def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
         return [self._staged(job, table, self._staging)] if table.num_rows else []

@@ -94,6 +94,10 @@ class SnapshotSink(Staging):
         super().__init__(query, path / STAGING, "parquet", write)
         self.path = path
 
+    @property
+    def folder(self) -> Path:
+        return self.path
+
     def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
         """A result without rows is one, too."""
         return [self._staged(job, table, self._staging)]

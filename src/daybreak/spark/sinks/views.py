@@ -62,6 +62,10 @@ class ViewSink:
         self._time = time
         self._bound: _Bound | None = None
 
+    @property
+    def folder(self) -> Path | None:
+        return None  # its rows go into the log
+
     def bind(
         self,
         store: SegmentStore,
