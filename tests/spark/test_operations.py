@@ -130,6 +130,8 @@ def test_queries_come_and_go_while_it_runs(spark: SparkSession, tmp_path: Path) 
         ):
             with pytest.raises(ConfigError, match=finding):
                 run.register("overlaps", odd, cls="low", sink=files(path))
+        run.drop("filed")
+        run.register("heir", odd, cls="low", sink=files(tmp_path / "out"))
         run.resume("c")
         run.drain()
         assert readings(run, "c") == list(range(200))

@@ -63,5 +63,14 @@ class Catalog:
         self.runnables[box : box + 1] = [runnable]
         return box
 
+    def drop(self, name: str) -> None:
+        """A query is gone: its declaration, and so its sink's path, is free for others.
+
+        Its box stays in the network, as its results do in the record.
+        """
+        known = self.application
+        specs = {query: spec for query, spec in known.specs.items() if query != name}
+        self.application = replace(known, specs=specs)
+
     def _runnable(self, name: str) -> Runnable:
         return Runnable(self.application.checked[name], self.sinks[name])

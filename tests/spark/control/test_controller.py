@@ -30,6 +30,7 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
 from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import COMMANDS, Protocol, read_requests
+from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.requests import (
     DropQuery,
     PauseQuery,
@@ -151,8 +152,11 @@ class World:
         )  # fmt: skip
         undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)
         self.changes = ChangeLog(figures.start_ns, self.emit)
+        registration = Registration(
+            self.catalog, engine, self.log, inflow, figures.monitor, *cast(Any, (None, None))
+        )
         self.controller = Controller(
-            self.catalog, self.driver, self.log, rundir, undeclared, cast(Any, None),
+            self.catalog, self.driver, self.log, rundir, undeclared, registration,
             cast(Any, None), self.changes, Health("app", self.driver, syncer, sources),
             FolderLocks(self.log.id, folder / "run"), self.emit,
         )  # fmt: skip

@@ -181,6 +181,7 @@ class Controller:
         def forget() -> None:
             self._log.drop_query(query)
             self._log.disown(query)
+            self._registration.remove(query)
 
         was = self._status(box)
         self._wait(self._driver.command(number, lambda: Drop(box, number), forget))

@@ -95,7 +95,7 @@ def recall(catalog: Catalog, log: CommitLog, rundir: RunDirectory, forget: Conta
 
 @dataclass(frozen=True)
 class Registration:
-    """Makes one more query part of a run. On the loop's thread."""
+    """Makes one more query part of a run, or no longer. On the loop's thread."""
 
     catalog: Catalog
     engine: Engine
@@ -123,6 +123,12 @@ class Registration:
             self.inflow.late.adopt(spec.name, checked.form.windowing)
         facts = facts_of(runnable, spec, prepared=self.plans.usable)
         return AddQuery(box, facts, network, self._inbox(checked, starts))
+
+    def remove(self, name: str) -> None:
+        """A query is gone: nothing is done for it any more, and others may have its sink's path."""
+        self.catalog.drop(name)
+        self.inflow.clocks.drop(name)
+        self.inflow.late.drop(name)
 
     def warm(self, spec: QuerySpec) -> None:
         """Prepares the plan of the jobs that it shares, now that the engine knows it."""

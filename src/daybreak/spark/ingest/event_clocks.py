@@ -56,7 +56,11 @@ class EventClocks:
 
     def adopt(self, name: str, windows: Windowing) -> None:
         """One more query over windows."""
-        self._windows[name] = windows
+        self._windows = {**self._windows, name: windows}
+
+    def drop(self, name: str) -> None:
+        """A query is gone."""
+        self._windows = {query: w for query, w in self._windows.items() if query != name}
 
     def open_late(self, folder: Path, cursors: Mapping[tuple[str, str], Cursor]) -> LateRows:
         return LateRows(folder, self._store, self._windows, cursors)

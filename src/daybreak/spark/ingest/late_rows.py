@@ -50,6 +50,10 @@ class LateRows:
         self.counts[name] = rows_kept(self.folder / file_name(name))
         self._queries = {**self._queries, name: windowing}
 
+    def drop(self, name: str) -> None:
+        """A query is gone: nothing is late for it any more. What was stays, and is counted."""
+        self._queries = {query: w for query, w in self._queries.items() if query != name}
+
     def look(self, segment: Segment) -> None:
         """A new segment is listed."""
         for name, windowing in self._queries.items():
