@@ -129,6 +129,8 @@ def test_an_upsert_that_depends_on_the_order_of_rows_is_refused(tmp_path: Path, 
         ("(station text, t int, at bigint, x int NOT NULL)", {}, "needs a value for 'x'"),
         ("(station text, t int, at bigint)", {"key": "station"}, "CREATE UNIQUE INDEX ON s.fires"),
         ("", {"key": "x"}, "key 'x' is not one of its columns; choose from station, t, at"),
+        ("", {"table": "nowhere.fires"}, r"schema 'nowhere' does not exist; CREATE SCHEMA"),
+        ("", {"table": "nowhere.fires", "create": "true"}, "schema 'nowhere' does not exist"),
         ("", {"newest": "at"}, "newest 'at'"),
         ("", {"keys": "x"}, "unknown option 'keys' of postgres; did you mean 'key'"),
         ("", {"table": ""}, "option table is missing"),
@@ -202,3 +204,25 @@ def test_an_outage_is_no_failure_of_the_query(tmp_path: Path, dsn: str) -> None:
     deliver(sink, ROWS, 1)
     sink.close()
     assert do(dsn, "SELECT count(*) FROM s.fires") == [(4,)]
+
+
+def test_missing_rights_are_found_at_the_check(tmp_path: Path, dsn: str) -> None:
+    """Each grant leads to the next finding; with the last one rows arrive."""
+    known = do(dsn, "SELECT 1 FROM pg_roles WHERE rolname = 'clerk'")
+    do(dsn, "DROP OWNED BY clerk CASCADE" if known else "CREATE ROLE clerk LOGIN")
+    do(dsn, "CREATE TABLE s.fires (station text PRIMARY KEY, t int, at bigint)")
+    url = dsn.replace("postgres@", "clerk@")
+    for finding, grant in (
+        ("user clerk may not use schema 's'", "USAGE ON SCHEMA s"),
+        (r"user clerk has no right to INSERT on table s\.fires", "INSERT ON s.fires"),
+        (r"no right to SELECT on table s\.fires", "SELECT ON s.fires"),
+        (r"no right to UPDATE on table s\.fires", "UPDATE (t, at) ON s.fires"),
+        (r"may not create s\.daybreak_deliveries in schema 's'; GRANT CR", "CREATE ON SCHEMA s"),
+    ):
+        with pytest.raises(ConfigError, match=finding):
+            make(tmp_path, url, key="station")
+        do(dsn, f"GRANT {grant} TO clerk")
+    sink = make(tmp_path, url, key="station")
+    deliver(sink, ROWS)
+    sink.close()
+    assert len(do(dsn, "SELECT * FROM s.fires")) == 2

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,12 +18,8 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import keep, without_secrets
 from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.sinks.destination import DeclaredSink, DeliveryId, Destination
-from daybreak.spark.sinks.postgres_types import (
-    as_csv_columns,
-    column_ddl,
-    mismatch,
-    refuse_unstorable,
-)
+from daybreak.spark.sinks.postgres_table import DELIVERIES, TableCheck, columns_of, quoted
+from daybreak.spark.sinks.postgres_types import as_csv_columns, column_ddl, refuse_unstorable
 from daybreak.spark.sinks.refusals import refuse_null_keys
 from daybreak.spark.sinks.text_formats import write_csv
 
@@ -33,8 +27,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-#: Table with the number of the last delivery of each query, beside the tables of the rows.
-DELIVERIES = "daybreak_deliveries"
 _DELIVERIES_DDL = (
     "source text PRIMARY KEY, number bigint NOT NULL, job text NOT NULL, "
     "at timestamptz NOT NULL DEFAULT now()"
@@ -47,14 +39,6 @@ _VARIABLES = re.compile(r"(\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
 
 class UpsertAmbiguous(Exception):
     """Rows of one job have the same key, and nothing says which of them is the newest."""
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    """A column of a table in PostgreSQL."""
-
-    type: str
-    required: bool
 
 
 class PostgresDestination(Destination):
@@ -92,16 +76,13 @@ class PostgresDestination(Destination):
             connection = self._connect()
         except psycopg.Error as error:
             raise self._no_connection(error) from None
-        with connection:
-            found = _columns_of(connection, self._table)
-            if found:
-                self._check_columns(found)
-                self._check_key(connection)
-            elif not self._create:
-                raise self.declared.error(
-                    f"table {self._name()} does not exist",
-                    f"create it ({self._ddl()}), or give create = true",
-                )
+        try:
+            with connection:
+                table = TableCheck(self.declared, connection, self._table, self._key)
+                table.check(None if self._create else self._ddl())
+        except psycopg.Error as error:
+            finding = f"table {self._name()} cannot be looked at ({_line(error)})"
+            raise self.declared.error(finding, "correct the table, or the user's rights") from None
 
     def accept(self, rows: pa.Table) -> None:
         refuse_unstorable(rows)
@@ -214,10 +195,10 @@ class PostgresDestination(Destination):
 
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if not _columns_of(connection, (*self._table[:-1], DELIVERIES)):
+            if not columns_of(connection, (*self._table[:-1], DELIVERIES)):
                 ddl = sql.SQL("CREATE TABLE {} (" + _DELIVERIES_DDL + ")")
                 connection.execute(ddl.format(self._deliveries()))
-            if self._create and not _columns_of(connection, self._table):
+            if self._create and not columns_of(connection, self._table):
                 connection.execute(self._ddl())  # of quoted names
         if self._key:
             # Once per connection: a table for every job would bloat the catalog.
@@ -266,51 +247,10 @@ class PostgresDestination(Destination):
     def _ddl(self) -> str:
         """What makes the table."""
         schema = self.declared.schema or pa.schema([])
-        parts = [f"{_quoted(field.name)} {column_ddl(field.type)}" for field in schema]
+        parts = [f"{quoted(field.name)} {column_ddl(field.type)}" for field in schema]
         if self._key:
-            parts.append(f"PRIMARY KEY ({', '.join(map(_quoted, self._key))})")
-        return f"CREATE TABLE {_quoted(*self._table)} ({', '.join(parts)})"
-
-    def _check_columns(self, found: Mapping[str, TableColumn]) -> None:
-        name = self._name()
-        for field in self.declared.schema or ():
-            column = found.get(field.name)
-            wanted = column_ddl(field.type)
-            if column is None:
-                raise self.declared.error(
-                    f"table {name} has no column {field.name!r}",
-                    f"ALTER TABLE {name} ADD COLUMN {_quoted(field.name)} {wanted}, or rename it",
-                )
-            if (why := mismatch(field.type, column.type)) is not None:
-                raise self.declared.error(
-                    f"column {field.name!r} of table {name} is {column.type}, and {why}",
-                    f"make it {wanted}, or cast it in the query",
-                )
-        if self.declared.schema is None:
-            return
-        for other, column in found.items():
-            if column.required and other not in self.declared.schema.names:
-                raise self.declared.error(
-                    f"table {name} needs a value for {other!r}, which the query does not give",
-                    "select it, give the column a default, or drop its NOT NULL",
-                )
-
-    def _check_key(self, connection: psycopg.Connection[Any]) -> None:
-        if not self._key:
-            return
-        found = connection.execute(
-            "SELECT array_agg(a.attname::text) FROM pg_index i JOIN pg_attribute a "
-            "ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
-            "WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL "
-            "GROUP BY i.indexrelid",
-            (_quoted(*self._table),),
-        ).fetchall()
-        if not any(set(columns) == set(self._key) for (columns,) in found):
-            key = ", ".join(self._key)
-            raise self.declared.error(
-                f"table {self._name()} has no unique index on its key ({key})",
-                f"CREATE UNIQUE INDEX ON {self._name()} ({key})",
-            )
+            parts.append(f"PRIMARY KEY ({', '.join(map(quoted, self._key))})")
+        return f"CREATE TABLE {quoted(*self._table)} ({', '.join(parts)})"
 
     def _insert(self, connection: psycopg.Connection[Any], rows: pa.Table) -> None:
         from psycopg import sql
@@ -369,23 +309,6 @@ def _is_new(
         (delivery.source, delivery.number, delivery.job),
     )
     return stored.rowcount == 1
-
-
-def _columns_of(
-    connection: psycopg.Connection[Any], table: tuple[str, ...]
-) -> dict[str, TableColumn]:
-    """The columns of a table; nothing if there is no such table."""
-    found = connection.execute(
-        "SELECT attname, format_type(atttypid, NULL), "
-        "attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute "
-        "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-        (_quoted(*table),),
-    ).fetchall()
-    return {name: TableColumn(kind, required) for name, kind, required in found}
-
-
-def _quoted(*name: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name)
 
 
 def _listed(names: list[str] | tuple[str, ...]) -> sql.Composed:
