@@ -150,6 +150,46 @@ def test_what_cannot_work_is_refused_with_its_remedy(
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "column", "fits"),
+    [
+        (pa.decimal128(10, 3), "numeric(10,2)", False),
+        (pa.decimal128(10, 2), "numeric(9,2)", False),
+        (pa.decimal128(10, 2), "numeric(12,4)", True),
+        (pa.int32(), "numeric(9,0)", False),
+        (pa.int32(), "numeric(10)", True),
+        (pa.timestamp("us", "UTC"), "timestamp(3) with time zone", False),
+        (pa.timestamp("us"), "timestamp(6)", True),
+        (pa.duration("us"), "interval(0)", False),
+        (pa.duration("us"), "interval day to second", False),
+        (pa.duration("us"), "interval", True),
+    ],
+)
+def test_a_column_that_would_round_is_refused(
+    tmp_path: Path, dsn: str, kind: pa.DataType, column: str, fits: bool
+) -> None:
+    do(dsn, f"CREATE TABLE s.fires (v {column})")
+    schema = pa.schema([("v", kind)])
+    if fits:
+        make(tmp_path, dsn, schema).close()
+        return
+    with pytest.raises(
+        ConfigError, match=r"column 'v' of table s\.fires is .*, and the query gives"
+    ):
+        make(tmp_path, dsn, schema)
+
+
+def test_a_text_that_is_too_long_is_refused_before_its_commit(tmp_path: Path, dsn: str) -> None:
+    do(dsn, "CREATE TABLE s.fires (station varchar(2), t int, at bigint)")
+    sink = make(tmp_path, dsn)
+    long = ROWS.set_column(0, "station", pa.array(["éé", "abc"]))
+    with pytest.raises(ValueError, match="'station' holds a text of 3 characters, more than the 2"):
+        sink.stage("cafe0000-0001-00000001", long)
+    deliver(sink, long.slice(0, 1), 2)
+    sink.close()
+    assert do(dsn, "SELECT station FROM s.fires") == [("éé",)]
+
+
 def test_a_missing_database_is_named(tmp_path: Path, dsn: str) -> None:
     with pytest.raises(ConfigError, match=r'database "nope" does not exist.*createdb'):
         make(tmp_path, dsn.removesuffix("postgres") + "nope")

@@ -19,7 +19,12 @@ from daybreak.model.secrets import keep, without_secrets
 from daybreak.spark.failures import SinkUnavailable
 from daybreak.spark.sinks.destination import DeclaredSink, DeliveryId, Destination
 from daybreak.spark.sinks.postgres_table import DELIVERIES, TableCheck, columns_of, quoted
-from daybreak.spark.sinks.postgres_types import as_csv_columns, column_ddl, refuse_unstorable
+from daybreak.spark.sinks.postgres_types import (
+    as_csv_columns,
+    column_ddl,
+    refuse_long_texts,
+    refuse_unstorable,
+)
 from daybreak.spark.sinks.refusals import refuse_null_keys
 from daybreak.spark.sinks.text_formats import write_csv
 
@@ -67,6 +72,8 @@ class PostgresDestination(Destination):
                 "give one column by which rows of the same key are ordered, and that key",
             )
         self._create = declared.flag("create")
+        #: How many characters columns of texts take.
+        self._longest: dict[str, int] = {}
         self._connection: psycopg.Connection[Any] | None = None
 
     def check(self) -> None:
@@ -79,13 +86,14 @@ class PostgresDestination(Destination):
         try:
             with connection:
                 table = TableCheck(self.declared, connection, self._table, self._key)
-                table.check(None if self._create else self._ddl())
+                self._longest = table.check(None if self._create else self._ddl())
         except psycopg.Error as error:
             finding = f"table {self._name()} cannot be looked at ({_line(error)})"
             raise self.declared.error(finding, "correct the table, or the user's rights") from None
 
     def accept(self, rows: pa.Table) -> None:
         refuse_unstorable(rows)
+        refuse_long_texts(rows, self._longest)
         refuse_null_keys(rows, self._key)
 
     def write(self, rows: pa.Table, delivery: DeliveryId) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from daybreak.spark.sinks.destination import DeclaredSink
-from daybreak.spark.sinks.postgres_types import column_ddl, mismatch
+from daybreak.spark.sinks.postgres_types import column_ddl, longest_text, mismatch
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,6 +22,8 @@ class TableColumn:
 
     type: str
     required: bool
+    #: The type with its limits, such as ``numeric(10,2)``.
+    limited: str
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class TableCheck:
     table: tuple[str, ...]
     key: tuple[str, ...]
 
-    def check(self, ddl: str | None) -> None:
-        """``ConfigError`` if rows cannot be written.
+    def check(self, ddl: str | None) -> dict[str, int]:
+        """``ConfigError`` if rows cannot be written; how long texts may be, by column.
 
         ``ddl``: what makes a missing table; None: the sink makes it by itself.
         """
@@ -60,6 +62,8 @@ class TableCheck:
                 f"GRANT CREATE ON SCHEMA {quoted(schema)} TO {quoted(self._user())}, or create "
                 "them as another user and grant SELECT, INSERT and UPDATE",
             )
+        longest = {name: longest_text(column.limited) for name, column in found.items()}
+        return {name: length for name, length in longest.items() if length is not None}
 
     def _name(self) -> str:
         return ".".join(self.table)
@@ -135,9 +139,9 @@ class TableCheck:
                     f"table {name} has no column {field.name!r}",
                     f"ALTER TABLE {name} ADD COLUMN {quoted(field.name)} {wanted}, or rename it",
                 )
-            if (why := mismatch(field.type, column.type)) is not None:
+            if (why := mismatch(field.type, column.type, column.limited)) is not None:
                 raise self.declared.error(
-                    f"column {field.name!r} of table {name} is {column.type}, and {why}",
+                    f"column {field.name!r} of table {name} is {column.limited}, and {why}",
                     f"make it {wanted}, or cast it in the query",
                 )
         if self.declared.schema is None:
@@ -173,11 +177,12 @@ def columns_of(
     """The columns of a table; nothing if there is no such table."""
     found = connection.execute(
         "SELECT attname, format_type(atttypid, NULL), "
-        "attnotnull AND NOT atthasdef AND attidentity = '' FROM pg_attribute "
+        "attnotnull AND NOT atthasdef AND attidentity = '', format_type(atttypid, atttypmod) "
+        "FROM pg_attribute "
         "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         (quoted(*table),),
     ).fetchall()
-    return {name: TableColumn(kind, required) for name, kind, required in found}
+    return {name: TableColumn(*about) for name, *about in found}
 
 
 def quoted(*name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +21,9 @@ _KNOWN = _TEXT | {
     "date", "interval", "timestamp with time zone", "timestamp without time zone",
 }  # fmt: skip
 _WHOLE = ("smallint", "integer", "bigint")
+#: Digits that an integer of so many bits may have, and that seconds have behind the point.
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_DECIMALS_OF_SECONDS = 6
 #: In days since 1970: what PostgreSQL's dates reach, of which its instants reach all Spark has.
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
 _YEAR_1, _YEAR_10000 = -719_162, 2_932_897
@@ -29,13 +34,50 @@ def column_ddl(kind: pa.DataType) -> str:
     return sorted(_fitting(kind), key=_preference(kind).index)[0]
 
 
-def mismatch(kind: pa.DataType, column: str) -> str | None:
-    """Why values of an Arrow type cannot go into a column; None if they can."""
-    if kinds.is_null(kind) or column in _fitting(kind):
+def mismatch(kind: pa.DataType, column: str, limited: str = "") -> str | None:
+    """Why values of an Arrow type cannot go into a column; None if they can.
+
+    ``limited``: the column's type with its limits, by which PostgreSQL rounds without a word.
+    """
+    if kinds.is_null(kind):
         return None
+    if column in _fitting(kind):
+        return f"the query gives {kind}" if _is_rounded(kind, limited) else None
     if _is_text(kind) and column not in _KNOWN:
         return None  # an enum or domain of the user's: PostgreSQL decides
     return f"the query gives {kind}"
+
+
+def longest_text(limited: str) -> int | None:
+    """How many characters a column of texts takes, if it says so."""
+    found = re.fullmatch(r"character varying\((\d+)\)|character\((\d+)\)", limited)
+    return None if found is None else int(found[1] or found[2])
+
+
+def _is_rounded(kind: pa.DataType, limited: str) -> bool:
+    """Whether the limits of a column of numbers or times are narrower than a type."""
+    digits = [int(number) for number in re.findall(r"-?\d+", limited)]
+    if limited.startswith("numeric(") and (kinds.is_decimal(kind) or kinds.is_integer(kind)):
+        precision, scale = digits
+        decimals = kind.scale if kinds.is_decimal(kind) else 0
+        whole = kind.precision - kind.scale if kinds.is_decimal(kind) else _DIGITS[kind.bit_width]
+        return scale < decimals or precision - scale < whole
+    if limited.startswith("timestamp("):
+        return digits[0] < _DECIMALS_OF_SECONDS
+    return limited.startswith("interval") and limited not in ("interval", "interval(6)")
+
+
+def refuse_long_texts(rows: pa.Table, longest: Mapping[str, int]) -> None:
+    """``ValueError`` if a text is longer than its column takes."""
+    for name in longest.keys() & set(rows.column_names):
+        column = rows.column(name)
+        length = pc.max(pc.utf8_length(column)).as_py() if _is_text(column.type) else None
+        if length is not None and length > longest[name]:
+            raise ValueError(
+                f"column {name!r} holds a text of {length} characters, more than the "
+                f"{longest[name]} of its table; use left({name}, {longest[name]}) in the query, or "
+                "make the column longer and start again"
+            )
 
 
 def refuse_unstorable(rows: pa.Table) -> None:
