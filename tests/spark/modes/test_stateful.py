@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.types import StructType
-from tests.spark.modes.feeds import SCHEMA, declare, row, write
+from tests.spark.modes.feeds import declare, row, write
 from tests.until import until
 
 from daybreak.model import ConfigError
 from daybreak.model.limits import Limits
-from daybreak.spark.sql.check import Checker
 from daybreak.spark.stateful.stateful_query import StatefulQuery
 
 if TYPE_CHECKING:
@@ -129,29 +127,6 @@ def test_what_no_mode_but_complete_takes_is_refused_with_that(
     app.query("q", sql=COUNTS, mode="update", sink={"format": "parquet", "path": "out"})
     with pytest.raises(ConfigError, match="cannot replace rows"):
         app.check()
-
-
-def test_rows_that_may_leave_a_result_are_refused_in_update_mode(spark: SparkSession) -> None:
-    spark.sql("SELECT id FROM range(9)").createOrReplaceTempView("wanted")
-    schema = StructType.fromDDL(SCHEMA)
-    assert isinstance(schema, StructType)
-    checker = Checker(spark, {"rows": schema})
-    for sql in (
-        f"{COUNTS} HAVING count(*) < 9",
-        f"SELECT * FROM ({COUNTS}) WHERE n < 9 AND k = 'a'",
-        f"SELECT k, m FROM (SELECT k, n + 1 AS m FROM ({COUNTS})) WHERE m < 9",
-        f"SELECT c.* FROM ({COUNTS}) c JOIN wanted ON n = id",
-    ):
-        with pytest.raises(ConfigError, match="is not taken back") as refused:
-            checker.sql("q", sql, mode="update")
-        assert 'mode = "complete"' in refused.value.remedy
-    for sql in (
-        f"{COUNTS} HAVING k <> 'a'",
-        f"SELECT * FROM (SELECT upper(k) AS u, n FROM ({COUNTS})) WHERE u <> 'A'",
-        f"SELECT k, n FROM ({COUNTS}) JOIN wanted ON length(k) = id",
-        "SELECT n FROM rows JOIN (SELECT max(id) AS m FROM wanted) ON n = m",
-    ):
-        assert checker.sql("q", sql, mode="update").kind == "stateful"
 
 
 def test_a_function_reads_no_streams_but_its_parameters(

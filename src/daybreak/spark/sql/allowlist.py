@@ -81,7 +81,7 @@ _GENERATORS = frozenset(
     {"Explode", "PosExplode", "Inline", "Stack", "JsonTuple", "VariantExplode", "ReplicateRows"}
 )
 #: Aggregates that do not mind the order of rows; Spark calls all aggregates deterministic.
-_AGGREGATES = frozenset(
+ORDERLESS = frozenset(
     {
         "AggregateExpression", "Average", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg",
         "BitmapConstructAgg", "BitmapOrAgg", "BoolAnd", "BoolOr", "Count", "CountIf",
@@ -314,7 +314,7 @@ def _ranks_only(node: Node) -> bool:
 
 def _check_functions(node: Node, *, is_static: bool) -> None:
     """Aggregates and generators have lists of their own."""
-    others = sorted(node.aggregates() - _AGGREGATES) if is_static else []
+    others = sorted(node.aggregates() - ORDERLESS) if is_static else []
     if others:
         raise Refused(
             f"has aggregate {others[0]} over static tables, {_why_not(others[0])}",
@@ -328,7 +328,7 @@ def _check_functions(node: Node, *, is_static: bool) -> None:
 
 def _check_aggregates(node: Node) -> None:
     """Over a stream, too, only aggregates that do not mind the order of rows."""
-    others = sorted(node.aggregates() - _AGGREGATES)
+    others = sorted(node.aggregates() - ORDERLESS)
     if others:
         raise Refused(f"has aggregate {others[0]}, {_why_not(others[0])}", _USE_AGGREGATES)
 

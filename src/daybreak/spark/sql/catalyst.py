@@ -66,6 +66,21 @@ class Catalyst:
         pairs = zip(output, attributes, strict=True)
         return self.project([self.alias(o, a.name(), a.exprId()) for o, a in pairs], plan)
 
+    def inlined(self, plan: Plan) -> Plan:
+        """An analysed plan with the parts of WITH written in place of their names."""
+        parts: dict[int, Plan] = {}
+
+        def placed(node: Plan) -> Plan | None:
+            if kind(node) == "CTERelationRef" and node.cteId() in parts:
+                return self.aliased(parts[node.cteId()], listed(node.output()))
+            if kind(node) != "WithCTE":
+                return None
+            for part in listed(node.cteDefs()):  # a later one may name those before it
+                parts[part.id()] = replaced(part.child(), placed, self.seq)
+            return replaced(node.plan(), placed, self.seq)
+
+        return replaced(plan, placed, self.seq)
+
     def renamed(self, node: Plan, old: Sequence[Expr], new: Sequence[Expr]) -> Plan:
         """The node with other attributes in its own expressions; its children stay."""
         pairs = [getattr(self._jvm, "scala.Tuple2")(o, n) for o, n in zip(old, new, strict=True)]
@@ -206,6 +221,15 @@ def kind(node: Any) -> str:
 
 def listed(seq: Seq) -> list[Any]:
     return [seq.apply(i) for i in range(seq.size())]
+
+
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The parts of a condition that must all hold."""
+    if kind(condition) == "And":
+        yield from conjuncts(condition.left())
+        yield from conjuncts(condition.right())
+    else:
+        yield condition
 
 
 def nodes(tree: Any) -> Iterator[Any]:

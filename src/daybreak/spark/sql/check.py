@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -45,6 +43,13 @@ from daybreak.spark.sql.lexer import moving_literal, without_semicolons
 from daybreak.spark.sql.parser import analysed_frame, explaining, parsed_query
 from daybreak.spark.sql.plan_rules import Analysed, PlanRules
 from daybreak.spark.sql.streaming import StreamingChecker
+
+#: What a mode asks of the rest of the pipeline, where the query is not the one to say.
+_NEEDS: Mapping[Mode, str] = {
+    "append": "",
+    "update": ", with a sink that replaces rows by key",
+    "complete": ", with retain on its streams",
+}
 
 
 class Checker:
@@ -115,19 +120,21 @@ class Checker:
             if literal:
                 raise moving(literal)
             body = SqlBody(text, parsed)
-            if mode == "update":
-                return self._stateful(name, body, mode)
             analysed = Analysed.of(frame)
             if mode == "complete":
-                reads = tuple(sorted(self._rules.reads(analysed)))
+                reads = tuple(sorted(self._rules.whole(analysed)))
                 return CheckedQuery(name, reads, frame.schema, "complete", body, OverRetained())
             try:
+                if mode == "update":
+                    return self._stateful(name, body, mode)
                 shape, windowing = self._rules.linear(analysed)
             except Refused as refused:
                 if mode == "append":
-                    with suppress(Refused):
+                    try:
                         return self._stateful(name, body, mode)
-                raise self._with_hint(refused, analysed, body) from None
+                    except Refused as stateful:
+                        refused = Refused(stateful.finding, stateful.remedy or refused.remedy)
+                raise self._with_hint(refused, analysed, body, declared=mode) from None
             return self._linear(name, place, body, analysed, shape, windowing)
 
     def _linear(
@@ -203,18 +210,24 @@ class Checker:
                     place, f"unknown stream {stream!r}", suggestion(stream, self._frames)
                 )
         with explaining(place, self._rules.streams.values()):
+            state = FunctionBody(function, None)
             if mode == "update" or (mode == "append" and not self._accepts(function, reads)):
-                return self._stateful(name, FunctionBody(function, None), mode, reads)
+                try:
+                    return self._stateful(name, state, mode, reads)
+                except Refused as refused:
+                    with suppress(ConfigError):  # it may work on streaming frames alone
+                        analysed = Analysed.of(self._called(function, reads, place))
+                        refused = self._with_hint(refused, analysed, state, reads, mode)
+                    raise refused from None
             analysed = Analysed.of(self._called(function, reads, place))
             windowing = None
             if mode == "complete":
-                found = self._rules.reads(analysed)
+                found = self._rules.whole(analysed)
             else:
                 try:
                     shape, windowing = self._rules.linear(analysed)
                 except Refused as refused:
-                    body = FunctionBody(function, None)
-                    raise self._with_hint(refused, analysed, body, reads) from None
+                    raise self._with_hint(refused, analysed, state, reads) from None
                 found = shape.reads
             _check_parameters(reads, found)
             if self_band(windowing) is not None:
@@ -276,17 +289,33 @@ class Checker:
         return CheckedQuery(name, reads, analysed.schema, "stateful", body, form)
 
     def _with_hint(
-        self, refused: Refused, analysed: Analysed, body: Body, reads: tuple[str, ...] = ()
+        self,
+        refused: Refused,
+        analysed: Analysed,
+        body: Body,
+        reads: tuple[str, ...] = (),
+        declared: Mode | None = None,
     ) -> Refused:
-        """A refusal that names the first mode that would take the query."""
+        """A refusal that names the first mode that takes the query, or why complete does not."""
         for mode in MODES:
-            with suppress(Refused, PySparkException, Py4JError):
+            if mode == declared:
+                continue
+            try:
                 if mode == "complete":
-                    self._rules.reads(analysed)
+                    self._rules.whole(analysed)
                 else:
                     self._stateful("", body, mode, reads)
-                return Refused(refused.finding, f'{refused.remedy}; or declare mode = "{mode}"')
-        return refused
+            except Refused as why:
+                last = why
+            else:
+                remedy = f'declare mode = "{mode}"{_NEEDS[mode]}'
+                return Refused(refused.finding, _either(refused.remedy, remedy))
+        if last.finding == refused.finding:
+            return last
+        return Refused(
+            f'{refused.finding}; mode = "complete" would not take it either: {last.finding}',
+            _either(refused.remedy, f'{last.remedy}, and declare mode = "complete"'),
+        )
 
 
 def check_sql(
@@ -305,6 +334,10 @@ def check_function(
 ) -> CheckedQuery:
     """Checks one query function that takes a frame of each of ``streams``, in their order."""
     return Checker(spark, streams).function(name, function, tuple(streams), place)
+
+
+def _either(one: str, other: str) -> str:
+    return f"{one}; or {other}" if one else other
 
 
 def _empty_frame(session: SparkSession, schema: StructType) -> DataFrame:

@@ -28,12 +28,13 @@ def check_columns(schema: StructType) -> None:
                 f"has a column no sink can hold ({column.name!r} is a variant)",
                 "take values out of it with variant_get, or write it with to_json",
             )
-    try:
-        to_arrow_schema(schema, timezone="UTC")
-    except PySparkException as error:
-        raise Refused(
-            f"has a column no sink can hold ({first_line(str(error))})", "cast it to a text"
-        ) from error
+        try:
+            to_arrow_schema(StructType([column]), timezone="UTC")
+        except PySparkException as error:
+            raise Refused(
+                f"has a column no sink can hold ({column.name!r}: {first_line(str(error))})",
+                "cast it to a text",
+            ) from error
 
 
 def _kinds(kind: DataType) -> set[type[DataType]]:

@@ -18,6 +18,7 @@ from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.determinism import OPTIMIZER, Determinism
 from daybreak.spark.sql.leaves import refuse_moving_rows
 from daybreak.spark.sql.plan_nodes import Node, tree_of
+from daybreak.spark.sql.row_order import refuse_ordered, refuse_picking
 from daybreak.spark.sql.windows.check import windowing_of
 
 
@@ -71,9 +72,16 @@ class PlanRules:
         plan, *inner = analysed.trees
         return self._reads_some(streams_in(plan, inner, self.streams))
 
+    def whole(self, analysed: Analysed) -> frozenset[str]:
+        """The streams that a plan over all retained rows reads; ``Refused`` if it may not run."""
+        reads = self.reads(analysed)
+        refuse_picking(analysed.plans)
+        return reads
+
     def repeatable(self, analysed: Analysed) -> None:
         """``Refused`` if a plan gives other rows each time, or rows that no sink can hold."""
         self.determinism.check(analysed.plans, analysed.trees)
+        refuse_ordered(analysed.trees)
         check_columns(analysed.schema)
 
     def _reads_some(self, reads: frozenset[str]) -> frozenset[str]:

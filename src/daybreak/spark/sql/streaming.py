@@ -1,6 +1,7 @@
 """Whether Spark runs a query as a streaming query, and in which mode.
 
-The query is analysed over streaming frames, and Spark's own rules decide. Nothing is started.
+The query is analysed over streaming frames, and Spark's own rules and its planner decide; of
+update mode, ``updates`` does, too. Nothing is started.
 """
 
 from __future__ import annotations
@@ -9,20 +10,26 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from daybreak.model.specs import Mode
+from daybreak.spark.failures import one_line
 from daybreak.spark.session import cloned
 from daybreak.spark.sql.allowlist import Refused
-from daybreak.spark.sql.catalyst import Catalyst
+from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
 from daybreak.spark.sql.composite import quoted
 from daybreak.spark.sql.forms import Body, FunctionBody
 from daybreak.spark.sql.messages import first_line
-from daybreak.spark.sql.updates import refuse_leaving
+from daybreak.spark.sql.updates import UpdateRules
+from daybreak.spark.sql.windows.joins import STATIC_SIDE
 
+#: Of Spark's planner in one line, as ``EXPLAIN`` calls it: it plans a streaming query and starts
+#: nothing.
+_EXPLAIN = "org.apache.spark.sql.execution.ExplainMode"
 _RULES = "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker"
 
 
@@ -46,7 +53,8 @@ class StreamingChecker:
         schemas: Mapping[str, StructType],
         reads: tuple[str, ...] = (),
     ) -> DataFrame:
-        """The query as a streaming frame; ``Refused`` where Spark would not start it.
+        """The query as a streaming frame; ``Refused`` where Spark would not start it, or where its
+        rows would not be those of a batch. A refusal names no other mode.
 
         ``reads``: the streams whose frames a function takes.
         """
@@ -59,25 +67,34 @@ class StreamingChecker:
             frame = _called(body, [session.table(quoted(stream)) for stream in reads])
         else:
             for view, parsed in body.through:
-                catalyst.frame(parsed, session).createOrReplaceTempView(quoted(view))
+                _analysed(catalyst, parsed, session, mode).createOrReplaceTempView(quoted(view))
                 self._known.pop(view, None)  # it may also be the name of a stream
-            frame = catalyst.frame(body.parsed, session)
+            frame = _analysed(catalyst, body.parsed, session, mode)
         if not frame.isStreaming:
             raise Refused("reads no stream", "name a stream in FROM")
+        self._check(session, catalyst, frame, mode)
+        return frame
+
+    def _check(
+        self, session: SparkSession, catalyst: Catalyst, frame: DataFrame, mode: Mode
+    ) -> None:
+        plan = frame._jdf.queryExecution().analyzed()
         known: Any = session.sparkContext._jvm
         modes = known.org.apache.spark.sql.streaming.OutputMode
         wanted = modes.Append() if mode == "append" else modes.Update()
+        rules = catalyst.scala_object(_RULES)
         try:
-            plan = frame._jdf.queryExecution().analyzed()
-            catalyst.scala_object(_RULES).checkForStreaming(plan, wanted)
-        except PySparkException as error:
-            raise Refused(
-                f"cannot run in {mode} mode: {first_line(str(error))}",
-                'declare mode = "complete", which takes any query over what is retained',
-            ) from None
-        if mode == "update":
-            refuse_leaving(plan)
-        return frame
+            rules.checkForStreaming(plan, wanted)
+            if mode == "update":
+                UpdateRules(session, catalyst).check(catalyst.inlined(plan))
+            # Its rules look neither into parts of WITH nor at what becomes of EXCEPT.
+            optimized = session._jsparkSession.sessionState().optimizer().execute(plan)
+            rules.checkForStreaming(optimized, wanted)
+            planned = catalyst.frame(plan, session)._jdf.queryExecution()
+            planned.explainString(catalyst.scala_object(_EXPLAIN).fromString("simple"))
+        except (PySparkException, Py4JJavaError) as error:
+            remedy = STATIC_SIDE if any(map(_joins_streams, nodes(plan))) else ""
+            raise _unfit(mode, error, remedy) from None
 
     def _session(self) -> tuple[SparkSession, Catalyst]:
         if self._made is None:
@@ -87,10 +104,34 @@ class StreamingChecker:
 
     def _rows(self, session: SparkSession, stream: str, schema: StructType) -> DataFrame:
         endless = session.readStream.format("rate").load()
-        rows = endless.select([F.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields])
+        # NULL itself would be folded into conditions, and Spark would plan another query.
+        rows = endless.select([_unknown(f.dataType).alias(f.name) for f in schema.fields])
         if stream in self._watermarks:
             rows = rows.withWatermark(*self._watermarks[stream])
         return rows
+
+
+def _unknown(kind: DataType) -> Column:
+    """A value of a type, of which Spark knows nothing before it runs."""
+    values = F.array_repeat(F.lit(None).cast(kind), F.col("value").cast("int"))
+    return F.get(values, F.lit(0))
+
+
+def _analysed(catalyst: Catalyst, parsed: Plan, session: SparkSession, mode: Mode) -> DataFrame:
+    """The rows of a query that has been analysed as a batch."""
+    try:
+        return catalyst.frame(parsed, session)
+    except PySparkException as error:
+        raise _unfit(mode, error) from None
+
+
+def _unfit(mode: Mode, error: PySparkException | Py4JJavaError, remedy: str = "") -> Refused:
+    why = one_line(error) if isinstance(error, Py4JJavaError) else first_line(str(error))
+    return Refused(f"cannot run in {mode} mode: {why}", remedy)
+
+
+def _joins_streams(plan: Plan) -> bool:
+    return kind(plan) == "Join" and all(side.isStreaming() for side in listed(plan.children()))
 
 
 def _called(body: FunctionBody, frames: list[DataFrame]) -> DataFrame:

@@ -20,6 +20,8 @@ from daybreak.spark.sql.windows.expressions import (
 )
 from daybreak.spark.sql.windows.flow import Flow, Unsupported, mark_of
 
+#: A join of streams whose one side hardly changes needs no state.
+STATIC_SIDE = "declare a side that is small and changes rarely as a static table, [tables.NAME]"
 JOIN_REMEDY = (
     "join over windows, FROM (SELECT *, window(at, '10 seconds') AS w FROM a) x JOIN (SELECT *, "
     "window(at, '10 seconds') AS w FROM b) y ON x.w = y.w AND ..., or by a band of event times, "

@@ -269,7 +269,7 @@ class Flows:
         names = min(self._reads(left)), min(self._reads(right))
         same = names[0] == names[1]
         sides = f"{names[0]!r} with itself" if same else f"{names[0]!r} and {names[1]!r}"
-        raise Misfit(f"joins streams {sides}", joins.JOIN_REMEDY)
+        raise Misfit(f"joins streams {sides}", f"{joins.JOIN_REMEDY}; or {joins.STATIC_SIDE}")
 
 
 def _ungrouped(below: Flow, has_keys: bool) -> str:
