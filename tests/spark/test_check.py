@@ -142,7 +142,7 @@ REFUSED: dict[str, str] = {
     "SELECT a, a FROM r": "two columns 'a'; name them apart",
     "SELECT a, b AS A FROM r": "two columns 'A'",
     "SELECT NULL AS x FROM r": "column 'x' has no type",
-    "SELECT INTERVAL 3 MONTHS AS x FROM r": "no sink can hold",
+    "SELECT a, INTERVAL 3 MONTHS AS x FROM r": "no sink can hold .'x': YearMonth",
     "SELECT a FROM readngs": "line 1, column 15: unknown stream 'readngs'; did you mean 'Readings'",
     "SELECT a\nFROM r\nWHERE nosuch > 1": "line 3, column 7: .*`nosuch` cannot be resolved",
     "SELECT a FROM r WHERE (a > 1": "line 1, column 29: Syntax error",

@@ -136,5 +136,8 @@ def test_dropped_duplicates_are_those_of_any_order(checker: Checker) -> None:
         checker.function("q", first_of_each, ("rows",), mode="complete")
     assert "max_by" in refused.value.remedy
     assert checker.function("q", first_of_each, ("rows",), mode="append").kind == "stateful"
+    within = DataFrame.dropDuplicatesWithinWatermark
+    with pytest.raises(ConfigError, match="on streams alone"):
+        checker.function("q", lambda rows: within(rows, ["k"]), ("rows",), mode="complete")
     for whole in (DataFrame.distinct, lambda rows: rows.groupBy("k").agg(F.product("v"))):
         assert checker.function("q", whole, ("rows",), mode="complete").kind == "complete"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import StructType
 from tests.spark.modes.feeds import SCHEMA, declare, row, write
 from tests.spark.modes.shapes import RIGHT, STATIC, WRONG, Right
@@ -84,6 +86,54 @@ def test_what_would_not_be_right_is_refused_in_update_mode(checker: Checker, nam
         checker.sql("q", sql, mode="update")
     assert refused.value.remedy
     assert "\n" not in str(refused.value)
+
+
+def test_functions_face_the_same_rules(checker: Checker) -> None:
+    def counted(rows: DataFrame) -> DataFrame:
+        return rows.dropDuplicates(["n"]).groupBy(F.window("at", "10 seconds"), "k").count()
+
+    right = (
+        lambda rows: counted(rows).select("window.end", "k", "count"),
+        lambda rows: counted(rows).repartition(2).alias("c").where("k <> 'a'"),
+        lambda rows: rows.groupBy("k").applyInPandasWithState(
+            lambda *_: iter(()), "k STRING", "n INT", "update", "NoTimeout"
+        ),
+    )
+    for function in right:
+        assert checker.function("q", function, ("rows",), mode="update").kind == "stateful"
+    wrong = {
+        "does not tell window": lambda rows: counted(rows).select("k", "count"),
+        "is not taken back": lambda rows: counted(rows).mapInPandas(iter, "k STRING"),
+    }
+    for finding, function in wrong.items():
+        with pytest.raises(ConfigError, match=finding) as refused:
+            checker.function("q", function, ("rows",), mode="update")
+        assert 'or declare mode = "' in refused.value.remedy
+
+
+def test_a_refusal_says_why_no_mode_takes_the_query(checker: Checker) -> None:
+    for column, finding, remedy in (
+        ("rand()", r"uses rand\(\)", "columns of the row"),
+        ("first(v)", r"uses first\(\)", "max_by"),
+        ("count(*)", "two columns 'n'", "name them apart"),
+        ("make_ym_interval(1, max(n))", "'n': YearMonth", "cast it to a text"),
+    ):
+        sql = f"SELECT {column} AS n, count(*) AS {'n' if '*' in column else 'm'} FROM rows"
+        with pytest.raises(
+            ConfigError, match=f"has an aggregate.* not take it.*{finding}"
+        ) as found:
+            checker.sql("q", sql)
+        assert remedy in found.value.remedy
+
+
+def test_refusals_of_joins_name_static_tables(checker: Checker) -> None:
+    names = [name for name in OTHERS if name.startswith("streams")]
+    for name in names:
+        modes: tuple[Mode | None, ...] = (None, "append", "update")
+        for mode in modes[:1] if name == "streams joined" else modes:
+            with pytest.raises(ConfigError) as refused:
+                checker.sql("q", OTHERS[name], mode=mode)
+            assert "as a static table" in refused.value.remedy, (name, mode)
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ class Keyed:
 
 
 def renamed(rows: Keyed, old: Sequence[int], new: Sequence[int]) -> Keyed:
+    """The rows with new ids for their columns, in the same order."""
     if old == new:
         return rows
     pairs = list(zip(old, new, strict=True))
@@ -71,6 +72,7 @@ def _is_window(expression: Expr) -> bool:
 def literals_in(
     columns: Iterable[Expr], below: Mapping[int, frozenset[str]]
 ) -> dict[int, frozenset[str]]:
+    """The literals that columns hold, by their ids; ``below``: those of the columns they name."""
     found: dict[int, frozenset[str]] = {}
     for column in columns:
         plain = without_casts(unnamed(column))
@@ -100,8 +102,11 @@ def unnamed(column: Expr) -> Expr:
 
 
 def shown(expression: Expr) -> str:
-    named = kind(expression) == "AttributeReference"
-    return str(expression.name() if named else expression.sql())
+    """An expression as the user may have written it."""
+    if kind(expression) != "AttributeReference":
+        return str(expression.sql())
+    name = str(expression.name())
+    return "grouping_id()" if name == "spark_grouping_id" else name
 
 
 def id_of(column: Expr) -> int:

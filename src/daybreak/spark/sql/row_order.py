@@ -94,6 +94,11 @@ def refuse_picking(plans: Sequence[Plan]) -> None:
                     f"has dropDuplicates by some of its columns, {_UNORDERED}",
                     "group by these columns, and take the others with max_by(value, time)",
                 )
+            case "DeduplicateWithinWatermark":
+                raise Refused(
+                    "has dropDuplicatesWithinWatermark, which Spark runs on streams alone",
+                    "use distinct()",
+                )
             case "Sample":
                 raise Refused(
                     f"has TABLESAMPLE, {_UNORDERED}",
