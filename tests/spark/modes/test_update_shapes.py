@@ -103,7 +103,7 @@ def test_functions_face_the_same_rules(checker: Checker) -> None:
         assert checker.function("q", function, ("rows",), mode="update").kind == "stateful"
     wrong = {
         "does not tell window": lambda rows: counted(rows).select("k", "count"),
-        "is not taken back": lambda rows: counted(rows).mapInPandas(iter, "k STRING"),
+        "is not taken back": lambda rows: counted(rows).mapInPandas(lambda it: it, "k STRING"),
     }
     for finding, function in wrong.items():
         with pytest.raises(ConfigError, match=finding) as refused:
