@@ -7,6 +7,7 @@ from dataclasses import dataclass
 COUNTS = "SELECT k, count(*) AS n FROM rows GROUP BY k"
 _WITH = f"WITH a AS ({COUNTS})"
 _TAGGED = f"SELECT 'x' AS t, * FROM ({COUNTS})"
+_NUMBERS = "WITH RECURSIVE t(m) AS (SELECT 1 UNION ALL SELECT m + 1 FROM t WHERE m < 3)"
 
 #: Static tables beside the stream ``rows`` of ``feeds``.
 STATIC = {
@@ -207,6 +208,10 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "streams crossed": (
         "SELECT x.n, y.n AS m FROM rows x CROSS JOIN rows y", "without equality predicate"
+    ),
+    "recursive": (
+        f"{_NUMBERS} SELECT m, count(*) AS n FROM rows JOIN t ON v = m GROUP BY m",
+        "has WITH RECURSIVE",
     ),
     "spellings of one key": (
         "SELECT k COLLATE UTF8_LCASE AS c, count(*) AS n FROM rows GROUP BY k COLLATE UTF8_LCASE",

@@ -52,6 +52,8 @@ OTHERS = {
     "order": "SELECT n FROM rows ORDER BY v, n LIMIT 3",
     "numbered": "SELECT k, row_number() OVER (PARTITION BY k ORDER BY n) AS r FROM rows",
     "intersect": "SELECT k FROM rows INTERSECT SELECT k FROM names",
+    "recursive": "WITH RECURSIVE t(m) AS (SELECT n FROM rows UNION ALL SELECT m + 1 FROM t "
+    "WHERE m < 3) SELECT * FROM t",
     "pivot": "SELECT * FROM (SELECT k, v, n FROM rows) PIVOT (sum(n) FOR v IN (1, 2))",
     "windows aggregated again": "WITH a AS (SELECT window.end AS e, count(*) AS n FROM rows "
     "GROUP BY k, window(at, '10 seconds')) SELECT max(n) AS m FROM a",

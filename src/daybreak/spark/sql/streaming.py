@@ -79,6 +79,11 @@ class StreamingChecker:
         self, session: SparkSession, catalyst: Catalyst, frame: DataFrame, mode: Mode
     ) -> None:
         plan = frame._jdf.queryExecution().analyzed()
+        if any(kind(node) == "UnionLoop" for node in nodes(plan)):
+            raise Refused(
+                "has WITH RECURSIVE, which is not known to run as a streaming query",
+                "compute it once, as a static table",
+            )
         known: Any = session.sparkContext._jvm
         modes = known.org.apache.spark.sql.streaming.OutputMode
         wanted = modes.Append() if mode == "append" else modes.Update()
