@@ -117,9 +117,10 @@ def _disk(found: Mapping[str, Any]) -> str:
         return f"Left out: {found['skipped']}.\n"
     return (
         f"The run directory and the sinks lie on a tmpfs, which a balloon fills "
-        f"{found['spells']} times at random moments,\nto the last byte or nearly so. The "
-        f"command was started {found['starts']} times in all: a process that ends by itself is "
-        "started\nagain. Then the sinks are compared as above.\n"
+        f"{found['spells']} times at random moments,\nto the last byte or nearly so, while a "
+        f"generator makes rows and {found.get('files', 0)} files arrive. All limits are the "
+        "default ones.\nA process that ends by itself is wrong. Then the sinks are compared as "
+        "above.\n"
     )
 
 

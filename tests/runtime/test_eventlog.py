@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +98,40 @@ def test_a_disk_that_takes_nothing_disturbs_nobody(
         log.emit("tick", "lost", level=logging.INFO, fields={})
     log.close()
     assert capfd.readouterr().err == ""
+
+
+@contextmanager
+def no_file_beyond(most_bytes: int) -> Iterator[None]:
+    """Files of this process grow no further; a line that does not fit is written by half."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_line_without_room_waits_for_it_and_is_never_there_by_half(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    log.emit("tick", "0", level=logging.INFO, fields={})
+    size = (tmp_path / "events.jsonl").stat().st_size
+    with no_file_beyond(size + 10):
+        for i in (1, 2):
+            log.emit("tick", str(i), level=logging.INFO, fields={})
+            assert [e["message"] for e in lines(tmp_path)] == ["0"]
+    log.emit("tick", "3", level=logging.INFO, fields={})
+    log.close()
+    assert [e["message"] for e in lines(tmp_path)] == ["0", "1", "2", "3"]
+
+
+def test_half_a_line_of_an_earlier_process_is_removed(tmp_path: Path) -> None:
+    for i in range(2):
+        log = EventLog(tmp_path)
+        log.emit("tick", f"{i}\udc80", level=logging.INFO, fields={})
+        log.close()
+        with (tmp_path / "events.jsonl").open("a") as file:
+            file.write('{"time": "2026-')
+    log = EventLog(tmp_path)
+    log.emit("tick", "2", level=logging.INFO, fields={})
+    log.close()
+    assert [e["message"] for e in lines(tmp_path)] == ["0\udc80", "1\udc80", "2"]

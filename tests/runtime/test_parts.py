@@ -98,3 +98,24 @@ def test_earlier_starts_make_room_first_and_are_bounded(tmp_path: Path) -> None:
         record.write()
     assert not earlier_starts(tmp_path)
     assert pq.read_table(tmp_path / "a.parquet", partitioning=None).num_rows >= 1000
+
+
+def test_a_part_that_finds_no_room_for_its_second_series_does_not_repeat_its_first(
+    tmp_path: Path,
+) -> None:
+    """Until there is room, all of it can be read from memory."""
+    record = RecordParts(tmp_path, 2**30)
+    record.add(part(0))
+    record.write()
+    (tmp_path / "b.parquet").rename(tmp_path / "aside")
+    (tmp_path / "b.parquet").write_text("in the way")
+    record.add(part(10))
+    with pytest.raises(OSError, match="exists"):
+        record.write()
+    (tmp_path / "b.parquet").unlink()
+    (tmp_path / "aside").rename(tmp_path / "b.parquet")
+    assert record.tables()["a.parquet"]["n"].to_pylist() == list(range(20))
+    assert record.tables()["b.parquet"].num_rows == 20
+    record.write()
+    numbers = pq.read_table(tmp_path / "a.parquet", partitioning=None)["n"].to_pylist()
+    assert numbers == list(range(20))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.soaking.disk import filled, small_disk
 from tests.until import until
 
 from daybreak.model import Arrivals
@@ -110,8 +112,7 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(
             sql=f"SELECT reading FROM readings WHERE {condition}",
             sink={"format": "parquet", "path": f"out/{name}"},
         )
-    # A disk that is full so often would park a query soon: patience is what is tested here.
-    limits = Limits(retries=100, retry_s=0.02)
+    limits = Limits(retry_s=0.02)  # it is full more often than a query may fail
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
         with failing_disk(run, seed, monkeypatch) as hits:
             rates = run.parts.inflow.rates
@@ -157,3 +158,81 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
         assert not [p for sink in run.parts.catalog.sinks.values() for p in sink.staged()]
     for form in ("json", "csv"):
         assert sum(len(p.read_text().splitlines()) for p in (tmp_path / f"out/{form}").glob("*.*"))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A real disk of 24 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with small_disk(folder, 24) as mounted:
+        if not mounted:
+            pytest.skip("no right to mount a tmpfs")
+        yield folder
+
+
+def test_a_file_source_that_meets_a_full_disk_first_waits_for_room(
+    spark: SparkSession, tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its checkpoint is the first to be refused; more often than retries, and nothing ends.
+
+    What the disk refuses meanwhile, events among it, is there once there is room.
+    """
+    arriving = tmp_path / "in"
+    arriving.mkdir()
+
+    def arrive(name: str, *readings: int) -> None:
+        text = "".join(f'{{"reading": {reading}}}\n' for reading in readings)
+        (arriving / f".{name}").write_text(text)
+        (arriving / f".{name}").rename(arriving / f"{name}.json")
+
+    def failed() -> int:
+        events = [vars(record).get("daybreak", {}).get("event") for record in caplog.records]
+        return events.count("source-failed")
+
+    app = App(spark, name="waits", folder=tmp_path)
+    app.stream("files", format="json", schema="reading BIGINT", path="in")
+    sink = {"format": "json", "path": "out"}
+    app.query("all", sql="SELECT reading FROM files", sink=sink)
+    limits = Limits(retries=1, retry_s=0.01)
+    with app.run("fcfs", run_dir=disk / "run", limits=limits, workers=1) as run:
+        arrive("a", 1, 2)
+        run.drain()
+        with filled(disk / "balloon"):
+            arrive("b", 3, 4)
+            sources = run.parts.inflow.sources
+            until(lambda: sources.errors().get("files"), "the source notices")
+            until(lambda: failed() > limits.retries + 2, "it tries again and again")
+            run.healthy()
+            assert "No space left on device" in sources.errors()["files"]
+            assert "Traceback" not in sources.errors()["files"]
+            assert not sources.stopped()
+        run.drain()
+        assert not run.failures
+    lines = [p.read_text().splitlines() for p in (tmp_path / "out").glob("*.json")]
+    assert sorted(json.loads(line)["reading"] for some in lines for line in some) == [1, 2, 3, 4]
+    events = [json.loads(e)["event"] for e in (disk / "run/events.jsonl").read_text().splitlines()]
+    assert events.count("source-failed") > limits.retries + 2
+    assert events[-1] == "stopped"
+
+
+def test_a_run_ends_on_a_full_disk_as_on_any_other(
+    spark: SparkSession, tmp_path: Path, disk: Path
+) -> None:
+    app = App(spark, name="ends", folder=tmp_path)
+    arrivals = Arrivals(rate_per_s=500)
+    app.stream("readings", format="generator", options={"limit": 300}, arrivals=arrivals)
+    app.query("all", sql="SELECT reading FROM readings")
+    run = app.run("fcfs", run_dir=disk / "run", workers=1)
+    run.drain()
+    for spared in (0, 4096):
+        with filled(disk / "balloon", spared):
+            report = run.stop()
+    assert report.overall().count == 300, "what the disk did not take is in the report"
+    text = (disk / "run/events.jsonl").read_bytes()
+    assert text.endswith(b"\n")
+    for line in text.splitlines():
+        json.loads(line)
+    assert json.loads((disk / "run/lock").read_text()) == {}, "nobody holds it"
+    with app.run("fcfs", run_dir=disk / "run", workers=1) as run:
+        run.drain()

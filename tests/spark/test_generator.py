@@ -26,7 +26,7 @@ def test_a_source_that_falls_behind_makes_more_segments_instead_of_larger_ones(
         source = GeneratorSource(spec, store, lambda _segment: None, tick_s=0.001)
         source.start()
         source.drain()
-        assert source.error() is None
+        assert source.failure() is None
         segments = store.segments("r")
     assert [s.rows for s in segments] == [MOST_ROWS, MOST_ROWS, 7]
     offsets = [0, MOST_ROWS, 2 * MOST_ROWS, limit]

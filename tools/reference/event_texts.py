@@ -16,6 +16,7 @@ MEANINGS = {
     "ordinary-jobs": "Every train takes a Spark job; `why` names what is missing.",
     "stopping": "A stop was requested.",
     "stopped": "The run ended.",
+    "record-incomplete": "The run ended on a full disk: its record lacks the end.",
     "lease-lost": "Another driver took over the commit log; this one stops.",
     "job": "A job ended. `along` counts the queries that ran in it besides the first.",
     "job-failed": "A job failed. `failures` counts them in a row; `next` is the state of the "
@@ -33,6 +34,7 @@ MEANINGS = {
     "log-full": "Unread rows exceed `[log] max_bytes`: sources wait.",
     "log-has-room": "Sources continue.",
     "source-failed": "A source failed and is restarted; at level error it is not.",
+    "stream-stopped": "A source failed too often. Its stream stops, the others go on.",
     "source-restarted": "A source was restarted.",
     "broker-lost": "A Kafka broker does not respond.",
     "broker-back": "The broker responds again.",

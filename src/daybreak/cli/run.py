@@ -249,7 +249,10 @@ def _show(report: RunReport, record: Path) -> None:
         to.print(table(rows, title="dropped by load shedding"))
     to.print(f"report: {record}")
     if can_draw():
-        to.print(f"picture: {plot_run(report, record / 'report.png')}")
+        try:
+            to.print(f"picture: {plot_run(report, record / 'report.png')}")
+        except OSError as error:  # a full disk is no reason to end badly
+            to.print(f"no picture: {error}")
 
 
 def _draining(running: Run) -> Future[None]:

@@ -7,13 +7,15 @@ handler of its own, for example on standard error. What Spark itself logs is not
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import sys
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -22,6 +24,11 @@ from daybreak.model.secrets import without_secrets
 EVENTS_FILE = "events.jsonl"
 #: The file is renamed to ``events.jsonl.1`` beyond this, which replaces the one before.
 MAX_BYTES = 8 * 2**20
+#: Lines that wait for room on a full disk, at most; then the oldest go. About 300 KB, and at a
+#: failing source's pace of a line in three seconds an hour of events.
+MOST_WAITING = 1000
+#: So much of the end of the file is searched for half a line: a line of more bytes is none of ours.
+LONGEST_HALF = 2**16
 #: Where handlers for all runs of a process go.
 ROOT = "daybreak"
 LEVELS = ("debug", "info", "warning", "error")
@@ -64,9 +71,7 @@ class EventLog:
         self.logger = logging.Logger(f"{ROOT}.run")
         self.logger.parent = logging.getLogger(f"{ROOT}.run")
         self.logger.setLevel(1)  # ``emit`` has looked at the level already
-        self._file = _File(
-            root / EVENTS_FILE, maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8", delay=True
-        )
+        self._file = _File(root / EVENTS_FILE)
         self._file.setFormatter(JsonLines())
         self.logger.addHandler(self._file)
 
@@ -90,13 +95,61 @@ class EventLog:
     def close(self) -> None:
         """Idempotent."""
         self.logger.removeHandler(self._file)
-        with suppress(OSError):  # a full disk refuses what is left
-            self._file.close()
+        self._file.close()
 
 
-class _File(RotatingFileHandler):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """A full disk must not hold up or end a run, nor fill the screen."""
+class _File(logging.Handler):
+    """Appends whole lines to a file of bounded size; what a full disk refuses waits in memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._handle: int | None = None
+        self._bytes = 0
+        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Never raises: a full disk must not hold up or end a run, nor fill the screen."""
+        self._waiting.append(f"{self.format(record)}\n".encode(errors="backslashreplace"))
+        with suppress(OSError):
+            while self._waiting:
+                self._append(self._waiting[0])
+                self._waiting.popleft()
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+        super().close()
+
+    def _append(self, line: bytes) -> None:
+        handle = self._opened()
+        if self._bytes and self._bytes + len(line) > MAX_BYTES:
+            os.close(handle)
+            self._handle = None
+            self._path.replace(self._path.with_name(f"{EVENTS_FILE}.1"))
+            handle = self._opened()
+        try:
+            if os.write(handle, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(handle, self._bytes)  # half a line is none
+            raise
+        self._bytes += len(line)
+
+    def _opened(self) -> int:
+        """The open file, without the half line that a process may have died on."""
+        if self._handle is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._handle = os.open(self._path, flags, 0o666)
+            self._bytes = os.fstat(self._handle).st_size
+            tail = os.pread(self._handle, LONGEST_HALF, max(0, self._bytes - LONGEST_HALF))
+            half = len(tail) - (tail.rfind(b"\n") + 1)
+            if 0 < half < LONGEST_HALF and self._bytes:
+                self._bytes -= half
+                os.ftruncate(self._handle, self._bytes)
+        return self._handle
 
 
 class JsonLines(logging.Formatter):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class RecordParts:
         """Keeps the record of an earlier start aside, see `starts`."""
         self.folder = folder
         self._max_bytes = max_bytes
-        self._waiting: deque[Mapping[str, Any]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=MOST_WAITING)
         self._next: dict[str, int] = {}
         #: Parts of this start that were removed to make room for newer ones.
         self.dropped = 0
@@ -37,7 +37,7 @@ class RecordParts:
 
     def add(self, tables: Mapping[str, Any]) -> None:
         """Hands over one part of each series, an Arrow table by the series' name."""
-        self._waiting.append(tables)
+        self._waiting.append(dict(tables))
 
     @property
     def waiting(self) -> bool:
@@ -48,15 +48,34 @@ class RecordParts:
         """Writes what waits; what cannot be written waits on."""
         while self._waiting:
             tables = self._waiting[0]
-            for name, table in tables.items():
-                if table.num_rows or name not in self._next:
-                    self._write(name, table)
+            for name in list(tables):
+                if tables[name].num_rows or name not in self._next:
+                    self._write(name, tables[name])
+                del tables[name]  # written: if there is no room for the next one, it is not again
             self._waiting.popleft()
         for name in self._next:
             self._join_small(name)
         self._make_room()
 
-    def _write(self, name: str, table: Any) -> None:
+    def tables(self) -> dict[str, Any]:
+        """Every series so far, as written and as it waits, for a disk that takes no more."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        found: dict[str, list[Any]] = {}
+        for name in self._next:
+            found[name] = [pq.read_table(p, partitioning=None) for p in self._parts(name)]
+        for tables in self._waiting:
+            for name, table in tables.items():
+                found.setdefault(name, []).append(table)
+        return {
+            name: pa.concat_tables([t.unify_dictionaries() for t in parts])
+            for name, parts in found.items()
+            if parts
+        }
+
+    def _write(self, name: str, table: Any, instead_of: Sequence[Path] = ()) -> None:
+        """``instead_of``: parts that go once there was room for this one."""
         import pyarrow.parquet as pq
 
         series = self.folder / name
@@ -64,6 +83,9 @@ class RecordParts:
         number = self._next.get(name, 0)
         partial = series / f".{number:08d}.partial"
         pq.write_table(table, partial)
+        # Before it counts: after a crash a stretch may be missing, but nothing counts twice.
+        for part in instead_of:
+            part.unlink()
         partial.replace(series / f"{number:08d}.parquet")
         self._next[name] = number + 1
 
@@ -77,10 +99,7 @@ class RecordParts:
             return
         tables = [pq.read_table(p, partitioning=None) for p in small]
         joined = pa.concat_tables([t.unify_dictionaries() for t in tables])
-        # Removed first: after a crash a stretch may be missing, but nothing counts twice.
-        for part in small:
-            part.unlink()
-        self._write(name, joined)
+        self._write(name, joined, instead_of=small)
 
     def _make_room(self) -> None:
         sizes = {p: p.stat().st_size for name in self._next for p in self._parts(name)}

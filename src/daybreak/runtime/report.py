@@ -364,6 +364,20 @@ class RunReport:
                 str(folder), f"holds no readable run report ({error})", "name a run's folder"
             ) from error
 
+    def with_series(self, series: Mapping[str, Any]) -> RunReport:
+        """A head and its series, Arrow tables by their files' names, as ``load`` joins them."""
+        import pyarrow as pa
+
+        outputs, backlog = series.get(OUTPUTS_FILE), series.get(BACKLOG_FILE)
+        if outputs is None or backlog is None:
+            return self
+        stale = series.get(STALE_FILE)
+        return replace(
+            self._from_parts(self._as_json(), outputs, backlog, pa.table(dict(self.boxes))),
+            memory=self.memory,
+            stale=None if stale is None else _stale_of(stale, self.queries),
+        )
+
     @classmethod
     def _from_parts(cls, data: dict[str, Any], outputs: Any, backlog: Any, boxes: Any) -> RunReport:
         classes = tuple(c["name"] for c in data["classes"])
@@ -431,7 +445,10 @@ def _stale(series: Path, queries: Sequence[str]) -> Stale | None:
 
     if not series.exists():
         return None
-    table = pq.read_table(series, partitioning=None)
+    return _stale_of(pq.read_table(series, partitioning=None), queries)
+
+
+def _stale_of(table: Any, queries: Sequence[str]) -> Stale:
     of = _index(table, "query", queries).tolist()
     rest = [table[name].to_pylist() for name in ("since_ns", "until_ns")]
     return Stale.of(list(zip(of, *rest, strict=True)))

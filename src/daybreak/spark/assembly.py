@@ -187,7 +187,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
             application.spark, application.folder, application.streams, storage.rundir, store,
             dead_letters, backpressure, arrivals.on_segment, limits.driver_batch_bytes,
         )  # fmt: skip
-        sources = Sources(make_source, limits, emit, storage.trouble)
+        sources = Sources(make_source, limits, emit, storage.trouble, backpressure)
         inflow = Inflow(
             application.streams, store, sources, KafkaWatch(sources.positions, emit), clocks, late,
             dead_letters, backpressure, StreamRates(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Any
 
@@ -10,6 +12,9 @@ from py4j.protocol import Py4JError
 from daybreak.engine.events import Failure
 from daybreak.model.errors import ConfigError, DaybreakError
 from daybreak.model.secrets import without_secrets
+
+#: The disk, or the user's share of it.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class JobTimeout(DaybreakError):
@@ -30,15 +35,38 @@ class LeaseLost(ConfigError):
 
 def failure_of(error: Exception) -> Failure:
     """A failure as the engine is told of it."""
-    # Where our own log would not take it, or its sink is down, it is no fault of the query's.
+    # Where our own log would not take it, its sink is down, or a disk that the driver writes to is
+    # full, it is no fault of the query's. A Spark job may have filled its scratch space itself.
     ours = isinstance(error, LogUnavailable | LeaseLost | SinkUnavailable)
+    ours = ours or (isinstance(error, OSError) and error.errno in FULL)
     return Failure(one_line(error), ours, isinstance(error, JobTimeout))
+
+
+#: How Python, the JVM and SQLite say that a disk, or the user's share of it, is full: the kernel's
+#: own words (in the language of this process, too), or the number of the error.
+_FULL = re.compile(
+    "|".join(
+        (
+            "No space left on device", "Disk quota exceeded", "database or disk is full",
+            *(re.escape(os.strerror(number)) for number in FULL),
+            *(rf"\[Errno {number}\]" for number in FULL),
+        )
+    ),
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def disk_is_full(text: str) -> bool:
+    """Whether the text of a failure, with those of its causes, speaks of a full disk."""
+    return _FULL.search(text) is not None
 
 
 #: Longer messages are cut: a line of a log or a table cell has to hold them.
 _MOST_CHARACTERS = 600
 #: How Spark begins the messages that are meant for users.
 _ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] ")
+#: Such a message names a file; what is wrong with it is what its reader says, the innermost cause.
+_ONLY_WHERE = re.compile(r"\[FAILED_READ_FILE\.")
 #: What follows is for tools, or repeats the query.
 _APPENDIX = re.compile(r"\s*(?:SQLSTATE: \w{5}|\n== |\n\s*at [\w.$]+\(|\nDriver stacktrace)")
 _LOST_TASK = re.compile(r"Lost task [^\n]*?\): ([^\n]*)")
@@ -50,17 +78,29 @@ def one_line(failure: BaseException) -> str:
 
     A failed job comes as "An error occurred while calling ..."; its cause is in the JVM.
     """
-    causes = _java_causes(failure) or [(type(failure).__name__, str(failure))]
+    causes = _java_causes(getattr(failure, "java_exception", None))
+    return _told(causes or [(type(failure).__name__, str(failure))])
+
+
+def one_line_of_java(exception: Any) -> str:
+    """As ``one_line``, of a Java exception that no Python exception stands for."""
+    return _told(_java_causes(exception) or [("Exception", "no message")])
+
+
+def _told(causes: list[tuple[str, str]]) -> str:
     with_class = [cause for cause in causes if _ERROR_CLASS.search(cause[1])]
     telling = [cause for cause in causes if cause[1].strip()]
     name, text = (with_class or telling or causes)[-1]
-    return without_secrets(f"{name}: {_one_line(text)}")
+    told = _one_line(text)
+    if _ONLY_WHERE.search(text) and telling[-1][1] != text:
+        told = _cut(f"{told.rstrip('. ')}: {_one_line(telling[-1][1])}")
+    return without_secrets(f"{name}: {told}")
 
 
-def _java_causes(failure: BaseException) -> list[tuple[str, str]]:
+def _java_causes(exception: Any) -> list[tuple[str, str]]:
     """Class and message of a Java exception and its causes, the innermost last."""
     found: list[tuple[str, str]] = []
-    cause: Any = getattr(failure, "java_exception", None)
+    cause = exception
     try:
         while cause is not None and len(found) < 20:
             name = str(cause.getClass().getSimpleName())

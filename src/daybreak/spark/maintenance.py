@@ -100,8 +100,10 @@ class Maintenance:
             if self._retention.is_due():
                 self._retention.make_room(loop)
             now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
-            blocked = self._backpressure.full
-            for tick in self._clocks.silences(now_ns, monotonic_ns, blocked=blocked):
+            blocked, failing = self._backpressure.full, self._backpressure.failing
+            for tick in self._clocks.silences(
+                now_ns, monotonic_ns, blocked=blocked, failing=failing
+            ):
                 loop.on_tick(tick)
         self._record.take_if_older(PART_S)
 

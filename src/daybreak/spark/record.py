@@ -107,6 +107,8 @@ class RunRecord:
         self._manifest = manifest
         self._taken_s = time.monotonic()
         self._unwritten = False
+        #: Why the folder lacks the end of the record; None while it does not.
+        self.incomplete: str | None = None
 
     def take_if_older(self, seconds: float) -> None:
         """Takes what was measured since the last time; on the loop's thread, or after it."""
@@ -128,12 +130,20 @@ class RunRecord:
             self._unwritten = False
 
     def finish(self) -> RunReport:
-        """Writes the rest; when all threads have ended."""
+        """Writes the rest; when all threads have ended.
+
+        Where there is no room for it the report is made of what is in memory, and ``incomplete``
+        says why: a run ends on a full disk as on any other.
+        """
         head = self.head()
         self._figures.monitor.sample(head.spent.wall_ns, self._figures.state)
         self.take_if_older(0)
-        self._parts.write()
-        head.save_head(self.folder)
+        try:
+            self._parts.write()
+            head.save_head(self.folder)
+        except OSError as error:
+            self.incomplete = str(error)
+            return head.with_series(self._parts.tables())
         return RunReport.load(self.folder)
 
     def head(self) -> RunReport:

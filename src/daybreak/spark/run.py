@@ -289,6 +289,9 @@ class Run:
             with suppress(LogUnavailable, LeaseLost, OSError):  # else the next start does it
                 sweep(parts.log, parts.catalog.sinks)
             self._report = parts.record.finish()
+            if parts.record.incomplete is not None:
+                why = f"the end of the record was not written: {parts.record.incomplete}"
+                parts.emit("record-incomplete", why, level=logging.WARNING)
             results = self._report.overall().count
             parts.emit("stopped", f"{results} tuples were answered", answered=results)
         return self._report

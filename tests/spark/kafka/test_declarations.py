@@ -12,6 +12,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.specs import SinkSpec, StreamSpec
 from daybreak.spark.ingest.kafka_source import Position, positions
+from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.kafka.options import servers, topics
 from daybreak.spark.kafka.outage import explained, passes
@@ -104,14 +105,14 @@ class Failing:
 
     name = "s"
 
-    def __init__(self, error: str) -> None:
-        self._error = error
+    def __init__(self, failure: SourceFailure) -> None:
+        self._failure = failure
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def drain(self) -> None: ...
-    def error(self) -> str:
-        return self._error
+    def failure(self) -> SourceFailure:
+        return self._failure
 
 
 @pytest.mark.parametrize("outage", [True, False])
@@ -120,7 +121,9 @@ def test_a_source_in_an_outage_is_started_again_for_as_long_as_it_takes(*, outag
 
     def make(name: str) -> Failing:
         starts.append(name)
-        return Failing(explained(LOST, "a:1") if outage else "a mistake")
+        return Failing(
+            SourceFailure(explained(LOST, "a:1"), "outage") if outage else SourceFailure("a fault")
+        )
 
     sources = Sources(make, Limits(retries=1, retry_s=1e-9))
     sources.start(["s"])
@@ -130,5 +133,5 @@ def test_a_source_in_an_outage_is_started_again_for_as_long_as_it_takes(*, outag
     if outage:
         sources.check()
     else:
-        with pytest.raises(ConfigError, match="its source failed: a mistake"):
+        with pytest.raises(ConfigError, match="its source failed: a fault"):
             sources.check()

@@ -43,10 +43,12 @@ def arrive(store: SegmentStore, batch: int, at_s: int) -> None:
     assert made is not None
 
 
-def look(time: EventClocks, wall_s: float, monotonic_s: float, **how: bool) -> list[Tick]:
+def look(
+    time: EventClocks, wall_s: float, monotonic_s: float, *, blocked: bool = False
+) -> list[Tick]:
     """At so many seconds after both clocks' beginnings."""
     wall_ns, monotonic_ns = (round(s * S_NS) for s in (wall_s, monotonic_s))
-    return list(time.silences(WALL_NS + wall_ns, BOOTED_NS + monotonic_ns, **how))
+    return list(time.silences(WALL_NS + wall_ns, BOOTED_NS + monotonic_ns, blocked=blocked))
 
 
 def test_a_step_of_the_wall_clock_is_no_silence(store: SegmentStore) -> None:
@@ -87,3 +89,14 @@ def test_silence_counts_from_the_start_and_not_while_sources_are_blocked(
     assert look(time, 7230, 59) == []
     (tick,) = look(time, 7231, 60)
     assert tick.watermark_us == (100 + 30 - 1) * S_US
+
+
+def test_a_stream_whose_source_has_failed_is_not_silent(store: SegmentStore) -> None:
+    """What it will bring once it works again must not be late by the time that took."""
+    time = keeper(store)
+    arrive(store, 0, at_s=100)
+    assert look(time, 1, 1) == []
+    failing = {"a"}
+    assert list(time.silences(WALL_NS, BOOTED_NS + 500 * S_NS, failing=failing)) == []
+    assert look(time, 529, 529) == [], "silence counts from its restart"
+    assert len(look(time, 531, 531)) == 1

@@ -1,4 +1,7 @@
-"""Backpressure: sources wait while the log is full."""
+"""Backpressure: sources wait while the log is full.
+
+A stream whose source waits, or has failed, is not silent: rows are there that did not come in.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ class Backpressure:
         self.full = False
         #: What queries have not read yet, when it was last looked at.
         self.unread_bytes = 0
+        #: Streams that deliver nothing because their source has failed.
+        self.failing: frozenset[str] = frozenset()
 
     def wait(self, stopping: threading.Event) -> None:
         """Returns when there is room; raises ``Stopped`` if the source is to stop.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from daybreak.engine.inbox import Tick
@@ -73,7 +73,14 @@ class EventClocks:
         young = (s.seq for s in self._store.segments(stream) if s.arrival_ns >= since_ns)
         return min(low, Cursor(next(young, low.seq), 0))
 
-    def silences(self, now_ns: int, monotonic_ns: int, *, blocked: bool = False) -> Iterator[Tick]:
+    def silences(
+        self,
+        now_ns: int,
+        monotonic_ns: int,
+        *,
+        blocked: bool = False,
+        failing: Collection[str] = (),
+    ) -> Iterator[Tick]:
         """Advances the event time of a stream that has been silent for its idle_timeout.
 
         Its event time is taken to be the last one plus the silence, the delay is kept. The mark
@@ -81,11 +88,12 @@ class EventClocks:
 
         Silence is measured by the monotonic clock, from the call that first found the newest
         segment: the wall clock may step, and rows must not be late because it did. ``blocked``:
-        sources wait for room in the log, so they are not silent.
+        sources wait for room in the log, so they are not silent. Neither are the streams
+        ``failing``, whose sources have failed: what they will bring must not be late.
         """
         for stream, idle_us in self._idle_us.items():
             clock, end = self._store.clock(stream), self._store.end(stream).seq
-            if blocked or self._heard[stream][0] != end:
+            if blocked or stream in failing or self._heard[stream][0] != end:
                 self._heard[stream] = (end, monotonic_ns)
             if clock is None or clock.high_us is None:
                 continue

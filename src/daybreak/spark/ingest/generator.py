@@ -22,6 +22,7 @@ from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.ingest.backpressure import Backpressure, Stopped
+from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.log.segments import OnSegment, SegmentStore
 
 FORMAT = "generator"
@@ -92,7 +93,7 @@ class GeneratorSource:
         self._thread = threading.Thread(
             target=self._run, name=f"generator-{self.name}", daemon=True
         )
-        self._failure: str | None = None
+        self._failure: SourceFailure | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -102,7 +103,7 @@ class GeneratorSource:
         if self._thread.is_alive():
             self._thread.join()
 
-    def error(self) -> str | None:
+    def failure(self) -> SourceFailure | None:
         return self._failure
 
     def drain(self) -> None:
@@ -118,7 +119,7 @@ class GeneratorSource:
         except Stopped:
             pass  # what it would have made comes with the next start
         except Exception as error:
-            self._failure = f"{type(error).__name__}: {error}"
+            self._failure = SourceFailure.of(error)
 
     def _generate(self) -> None:
         kept = self._store.segments(self.name)

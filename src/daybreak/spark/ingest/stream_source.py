@@ -25,6 +25,7 @@ from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
+from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line, one_line_of_java
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import (
     MALFORMED,
@@ -40,8 +41,9 @@ from daybreak.spark.ingest.large_batches import (
     write_files,
     write_malformed,
 )
+from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.options import FORMAT as KAFKA
-from daybreak.spark.kafka.outage import explained
+from daybreak.spark.kafka.outage import explained, passes
 from daybreak.spark.log.rows import Part
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import OnSegment, SegmentStore
@@ -80,6 +82,8 @@ class StreamSource:
         #: How far a Kafka source has read; None for other sources.
         self.position = Position.of(spec, self._checkpoint)
         self._query: StreamingQuery | None = None
+        #: What the newest micro-batch has raised here; Spark knows only the text of it.
+        self._raised: Exception | None = None
 
     def start(self) -> None:
         writer = (
@@ -91,6 +95,8 @@ class StreamSource:
         try:
             self._query = writer.start()
         except (PySparkException, Py4JError) as error:
+            if disk_is_full(str(error)):
+                raise LogUnavailable(one_line(error)) from None
             raise ConfigError(
                 f"stream {self.name!r}",
                 f"Spark does not start it from {self._checkpoint}: {_first_line(error)}",
@@ -102,23 +108,40 @@ class StreamSource:
         if self._query is not None:
             self._query.stop()
 
-    def error(self) -> str | None:
+    def failure(self) -> SourceFailure | None:
         """Why the source has stopped by itself, or None while it is well."""
-        if self._query is None or self._stopping.is_set() or self._query.isActive:
+        query = self._query
+        if query is None or self._stopping.is_set() or query.isActive:
             return None
-        failure = self._query.exception()
+        failure = query.exception()
         if failure is None:
             return None
-        text = without_secrets(str(failure))
-        return explained(text, self.position.servers) if self.position is not None else text
+        if self._raised is not None:
+            found = SourceFailure.of(self._raised)
+        else:
+            wrapped = query._jsq.exception().get()  # it adds nothing but the query's ids
+            found = SourceFailure(one_line_of_java(wrapped.getCause() or wrapped))
+        whole = without_secrets(str(failure))
+        if passes(whole):
+            where = found.why if self.position is None else explained(whole, self.position.servers)
+            return SourceFailure(where, "outage")
+        return SourceFailure(found.why, "storage") if disk_is_full(whole) else found
 
     def drain(self) -> None:
         """Waits until everything that is there has been read (for bounded input)."""
         if self._query is not None and self._query.isActive:
-            with suppress(PySparkException):  # error() tells
+            with suppress(PySparkException):  # failure() tells
                 self._query.processAllAvailable()
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        self._raised = None
+        try:
+            self._ingest(frame, batch_id)
+        except Exception as error:
+            self._raised = error
+            raise
+
+    def _ingest(self, frame: DataFrame, batch_id: int) -> None:
         self._backpressure.wait(self._stopping)
         self._store.wait()
         offsets = self._offsets(batch_id)

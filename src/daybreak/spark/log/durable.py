@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,8 +17,6 @@ import pyarrow.parquet as pq
 
 from daybreak.model.errors import ConfigError
 
-#: The disk, or the user's share of it.
-FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Linux alone has it.
 _SYNCFS: Callable[[int], int] | None = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 

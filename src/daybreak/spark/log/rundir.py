@@ -309,10 +309,10 @@ def _read_owner(lock: TextIO) -> dict[str, Any]:
 
 
 def _write_owner(lock: TextIO, owner: dict[str, Any]) -> None:
+    """Over what was there, which takes no room: a full disk must not keep a run from its end."""
     lock.seek(0)
-    lock.truncate()
     json.dump(owner, lock)
-    lock.flush()
+    lock.truncate()
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

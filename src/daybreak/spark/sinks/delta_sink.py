@@ -24,9 +24,8 @@ import pyarrow.parquet as pq
 from daybreak.extras import need_package
 from daybreak.model.durations import duration_us
 from daybreak.model.errors import ConfigError
-from daybreak.spark.failures import SinkUnavailable
+from daybreak.spark.failures import FULL, SinkUnavailable, disk_is_full
 from daybreak.spark.log.durable import (
-    FULL,
     file_name,
     make_folder,
     same_folder,
@@ -299,7 +298,7 @@ def _has_versions(path: Path) -> bool:
 
 def _means_full(error: Exception) -> bool:
     """Whether the disk is full; the library tells it by a text alone."""
-    return getattr(error, "errno", None) in FULL or "No space left on device" in str(error)
+    return getattr(error, "errno", None) in FULL or disk_is_full(str(error))
 
 
 def _seconds(text: str, place: str, key: str) -> float:

@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
-from daybreak.spark.failures import LeaseLost, LogUnavailable
+from daybreak.spark.failures import FULL, LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.durable import FULL, write_durably
+from daybreak.spark.log.durable import write_durably
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.delivery import sync_delivered
 from daybreak.spark.sinks.sink import Sink

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
-from daybreak.spark.failures import one_line
+from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
@@ -121,10 +121,10 @@ class StatefulQuery:
         except QueryEnded as ended:
             failure = self._failure or RuntimeError(_cause(str(ended)))
             self.stop()
-            raise failure from None
+            raise _judged(failure, str(ended)) from None
         except PySparkException as error:
             self.stop()
-            raise (self._failure or error) from None
+            raise _judged(self._failure or error, str(error)) from None
         finally:
             self._job = None
         self.steps.forget_before(step)
@@ -226,6 +226,13 @@ def _from(
     before = (item for item, is_before in zip(taken, passed, strict=True) if is_before)
     after = (item for item, is_before in zip(taken, passed, strict=True) if not is_before)
     return tuple(before), tuple(after)
+
+
+def _judged(failure: BaseException, whole: str) -> BaseException:
+    """Its checkpoint and its state lie in the store: that they find no room is not its fault."""
+    if disk_is_full(f"{whole} {failure}"):
+        return LogUnavailable(one_line(failure))
+    return failure
 
 
 def _cause(error: str) -> str:
