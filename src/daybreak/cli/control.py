@@ -12,6 +12,7 @@ from daybreak.cli.completion import complete_assignment
 from daybreak.cli.console import console, print_json
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import count, duration, table
+from daybreak.report.top import stream_lines
 from daybreak.runtime.control import call
 from daybreak.runtime.snapshot import Snapshot
 
@@ -47,6 +48,8 @@ def queries(run: RunDir, as_json: AsJson = False) -> None:
             )
         )  # fmt: skip
     to.print(table(rows))
+    for line in stream_lines(now):
+        to.print(line, highlight=False, markup=False)
     for name, until in now.undeclared.items():
         line = f"query {name} is not declared; its place is kept until {until}"
         to.print(line, highlight=False, markup=False)
@@ -62,7 +65,7 @@ def pause(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:
 
 def resume(
     run: RunDir,
-    query: QueryName,
+    query: Annotated[str, typer.Argument(help="The name of a query, or of a stopped stream.")],
     skip: Annotated[
         bool,
         typer.Option(
@@ -72,7 +75,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Resumes a paused query, or retries a parked one.
+    """Resumes a paused query, or retries a parked one; starts a stopped stream again.
 
     Example: daybreak resume runs/wildfire archive
     """
@@ -246,4 +249,5 @@ def _show(result: Any, as_json: bool) -> None:
         print_json(result)
         return
     to = console()
-    to.print(f"query {result['name']} is {result['state']}", markup=False, highlight=False)
+    what = "stream" if result.get("stream") else "query"
+    to.print(f"{what} {result['name']} is {result['state']}", markup=False, highlight=False)

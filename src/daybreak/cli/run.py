@@ -213,7 +213,7 @@ def run(
         if drained is not None and drained.done():
             drained.result()  # raises what went wrong
     _tell_end(running, folder, as_json=as_json, only_json=only_json)
-    if running.failures:
+    if running.failures or running.stopped_streams:
         raise typer.Exit(1)
 
 
@@ -225,7 +225,13 @@ def _run_dir(pipeline: Pipeline) -> Path:
 def _tell_end(running: Run, folder: Path, *, as_json: bool, only_json: bool) -> None:
     report = running.report()
     if as_json:
-        print_json({**report_as_json(report), "failures": running.failures})
+        print_json(
+            {
+                **report_as_json(report),
+                "failures": running.failures,
+                "stopped_streams": running.stopped_streams,
+            }
+        )
     else:
         _show(report, running.folder / "record")
         console().print(f"next: daybreak whatif {folder} --policy fcfs")

@@ -16,7 +16,7 @@ from rich.live import Live
 from daybreak.cli.console import console, error_console, print_json
 from daybreak.cli.watch import stop_signals
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.report.top import FRAME_LINES, JOBS, SORTS, top_frame
+from daybreak.report.top import FRAME_LINES, JOBS, SORTS, stream_lines, top_frame
 from daybreak.runtime.control import NotRunning, call
 from daybreak.runtime.snapshot import JobRow, Point, Snapshot
 
@@ -67,7 +67,14 @@ class _Frames:
         found = Snapshot.from_json(_asked(self._run, jobs_after=seen, points_after=points))
         self._last = found.last or self._last
         self._jobs.extend(found.jobs)
-        room = to.height - FRAME_LINES - JOBS - len(found.classes) - len(found.troubles)
+        room = (
+            to.height
+            - len(stream_lines(found))
+            - FRAME_LINES
+            - JOBS
+            - len(found.classes)
+            - len(found.troubles)
+        )
         most = self._most if self._most is not None else max(5, room)
         return top_frame(found, self._last, list(self._jobs), self._sort, most)
 

@@ -150,6 +150,7 @@ def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
         kept_bytes=("What is kept of it.", lambda s: s.bytes),
         kept_segments=("Segments that are kept of it.", lambda s: s.segments),
         blocked=("Whether its source waits for room.", lambda s: s.blocked),
+        stopped=("Whether its source has failed for good.", lambda s: s.stopped),
         failing=("Whether its source has failed lately.", lambda s: s.error is not None),
     )
 

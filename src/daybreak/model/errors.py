@@ -2,7 +2,8 @@
 
 ``ConfigError`` is the user's to fix: it says where, what was found and what to do, and the
 command line prints it without a stack trace; ``ConfigErrors`` are several. ``NewerFormat`` is one
-about files of a later Daybreak. ``QueryFailed`` ends a run with parked queries. ``EngineBug`` is
+about files of a later Daybreak. ``QueryFailed`` ends a run with parked queries or
+stopped streams. ``EngineBug`` is
 ours: an invariant broke.
 """
 
@@ -106,11 +107,15 @@ class Findings:
 
 
 class QueryFailed(DaybreakError):
-    """Queries were parked when a run ended; what waited for them is still in the log."""
+    """Queries were parked or streams had stopped when a run ended; what they lack is not lost."""
 
-    def __init__(self, failures: Mapping[str, str]) -> None:
+    def __init__(
+        self, failures: Mapping[str, str], stopped_streams: Mapping[str, str] | None = None
+    ) -> None:
         self.failures = dict(failures)
+        self.stopped_streams = dict(stopped_streams or {})
         some = [f"query {name!r} is parked: {why}" for name, why in failures.items()]
+        some += [f"stream {name!r} stopped: {why}" for name, why in self.stopped_streams.items()]
         remedy = 'correct it and start again, or run with on_failure="report"'
         super().__init__("\n".join([*some, remedy]))
 

@@ -136,6 +136,10 @@ def loss_lines(report: RunReport) -> list[str]:
         f"stream {stream}: {records} malformed records were kept aside"
         for stream, records in about.get("dead_letters", {}).items()
     ]
+    lines += [
+        f"stream {stream} stopped: {why}; correct it and start again, nothing is lost"
+        for stream, why in about.get("stopped_streams", {}).items()
+    ]
     if about.get("record_parts_dropped"):
         lines.append("the oldest part of the record made room for the newest")
     return lines

@@ -43,9 +43,19 @@ def top_frame(
     if rest > 0:
         parts.append(Text(f"and {rest} more", style="dim"))
     parts += _errors(shown)
+    parts += [_plain(line, style="red") for line in stream_lines(s)]
     parts.append(_jobs(s, jobs[-JOBS:]))
     parts += [_plain(f"{task}: {why}", style="red") for task, why in s.troubles.items()]
     return Group(*parts)
+
+
+def stream_lines(s: Snapshot) -> list[str]:
+    """Streams whose source fails or has stopped, each in a line."""
+    return [
+        f"stream {row.name} {'stopped' if row.stopped else 'fails'}: {row.error}"
+        for row in s.streams
+        if row.error is not None
+    ]
 
 
 def _rank(q: QueryRow) -> int:

@@ -172,11 +172,13 @@ def _streams(report: RunReport, record: Path) -> tuple[StreamRow, ...]:
             arrived[row["stream"]] = row["tuples_sum"]
     dead = report.manifest.get("dead_letters", {})
     passed = report.manifest.get("rows_through_driver", {}).get("streams", {})
+    stopped = report.manifest.get("stopped_streams", {})
     views = {name.removeprefix(_VIEW) for name in report.queries if name.startswith(_VIEW)}
     return tuple(
         StreamRow(
             name, name in views, rows, round(rows / max(report.duration_s, 1e-9), 1), 0, 0,
-            dead.get(name, 0), blocked=False, error=None, rows_through_driver=passed.get(name, 0),
+            dead.get(name, 0), blocked=False, error=stopped.get(name),
+            rows_through_driver=passed.get(name, 0), stopped=name in stopped,
         )
         for name, rows in arrived.items()
     )  # fmt: skip

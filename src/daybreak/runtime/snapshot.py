@@ -144,6 +144,8 @@ class StreamRow(NamedTuple):
     error: str | None
     #: Of its rows, those that the driver has held: at ingest, or because a job had to read them.
     rows_through_driver: int = 0
+    #: Whether its source has failed too often and is no longer started; see ``error``.
+    stopped: bool = False
 
 
 class OffsetRow(NamedTuple):

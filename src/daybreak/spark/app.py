@@ -354,8 +354,9 @@ class App:
         or if another process uses the run directory; then nothing was started.
 
         ``run_dir`` keeps state, checkpoints and the report; left out: ``runs/NAME``. A query that
-        is parked is a warning, and the end of the ``with`` block raises ``QueryFailed``;
-        ``on_failure="report"`` leaves it to you to look at ``run.failures``.
+        is parked, or a stream that has stopped because its source fails, is a warning, and the end
+        of the ``with`` block raises ``QueryFailed``; ``on_failure="report"`` leaves it to you to
+        look at ``run.failures`` and ``run.stopped_streams``.
 
         ``workers`` threads submit jobs as the policy says (left out: 2, and one more under
         ``planned``, which keeps one free of long jobs), and ``express`` further ones those of

@@ -154,12 +154,12 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         plans = Plans(application.spark, application.tables)
         engine = _engine(accepted, storage, plans, options)
         changes = ChangeLog(figures.start_ns, emit)
+        backpressure = Backpressure()
         manifest = Manifest(
             catalog, engine, log, dead_letters, late, changes, options.shedding, plans,
-            figures.monitor, figures.start_ns, store.driver_rows,
+            figures.monitor, figures.start_ns, store.driver_rows, backpressure,
         )  # fmt: skip
         record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
-        backpressure = Backpressure()
         retention = Retention(
             catalog, engine, log, store, undeclared, clocks, backpressure, limits.log_max_bytes,
             emit,

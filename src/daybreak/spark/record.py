@@ -17,6 +17,7 @@ from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
 from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
+from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.jobs.prepared.plans import Plans
@@ -55,6 +56,7 @@ class Manifest:
     monitor: Monitor
     start_ns: int
     driver_rows: DriverRows
+    backpressure: Backpressure
 
     def as_json(self) -> dict[str, object]:
         application, queries = self.catalog.application, self.engine.queries
@@ -89,6 +91,7 @@ class Manifest:
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),
             "failures": failures,
+            "stopped_streams": dict(self.backpressure.stopped),
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},
             "dead_letters": {

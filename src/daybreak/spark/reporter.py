@@ -19,7 +19,7 @@ class Reporter:
     log: EventLog
     catalog: Catalog
     state: JobState
-    #: Whether a parked query is a Python warning as well.
+    #: Whether a parked query or a stopped stream is a Python warning as well.
     warns: bool
 
     def __call__(
@@ -33,8 +33,13 @@ class Reporter:
     ) -> None:
         about = {"query": query, "class": self._class_of(query), **fields}
         self.log.emit(event, message, level=level, fields=about)
-        if event == "parked" and self.warns:
+        text = None
+        if event == "parked":
             text = f"query {query!r} is parked: {fields.get('error')}; see run.failures"
+        elif event == "stream-stopped":
+            stream, error = fields.get("stream"), fields.get("error")
+            text = f"stream {stream!r} stopped: {error}; see run.stopped_streams"
+        if text is not None and self.warns:
             with suppress(RuntimeWarning):  # where warnings are errors, the end of the run raises
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 

@@ -130,7 +130,7 @@ class Run:
         self.parts.controller.execute(PauseQuery(query))
 
     def resume(self, query: str, *, skip: bool = False) -> int:
-        """Ends a pause, or gives a parked query another chance.
+        """Ends a pause, or gives a parked query or a stopped stream another chance.
 
         Waits for its present job. ``skip`` first gives up, permanently, what it failed on: rows of
         its streams, or one result that its sink has refused and refuses again, except in an outage.
@@ -208,6 +208,14 @@ class Run:
         return self.parts.driver.failures
 
     @property
+    def stopped_streams(self) -> dict[str, str]:
+        """Streams whose source failed too often, each with its error. The others continue.
+
+        ``resume`` starts one again.
+        """
+        return self.parts.inflow.sources.stopped()
+
+    @property
     def troubles(self) -> dict[str, str]:
         """What maintenance could not do lately, and will try again."""
         return self.parts.status.troubles()
@@ -232,7 +240,7 @@ class Run:
         return queries[query].schema.empty_table() if found is None else found
 
     def healthy(self) -> None:
-        """Raises the error if a source or the scheduler has failed for good; else returns."""
+        """Raises the error if the scheduler or every source has failed for good; else returns."""
         self.parts.health.check()
 
     def announce(self, event: str, message: str, **fields: object) -> None:
@@ -255,9 +263,11 @@ class Run:
     def drain(self, timeout_s: float = 600.0, *, flush: bool = False) -> None:
         """Waits until bounded input has been read and every query has answered all of it.
 
-        Paused and parked queries are not waited for. ``ConfigError`` after ``timeout_s``.
+        Paused and parked queries are not waited for, nor are streams that have stopped.
+        ``ConfigError`` after ``timeout_s``, or if every stream has stopped.
         ``flush``: the input ends here, so windows that are still open are closed and answered,
-        too. A row that comes for one of them in a later run is late.
+        too. A row that comes for one of them in a later run is late. Windows over a stopped
+        stream stay open.
         """
         until = time.monotonic() + timeout_s
         inflow = self.parts.inflow
@@ -326,5 +336,6 @@ class Run:
         failure = self.parts.driver.failure
         if error is None and failure is not None:
             raise failure
-        if error is None and self.failures and self._raises:
-            raise QueryFailed(self.failures)
+        stopped = self.stopped_streams
+        if error is None and (self.failures or stopped) and self._raises:
+            raise QueryFailed(self.failures, stopped)

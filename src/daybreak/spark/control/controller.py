@@ -157,7 +157,13 @@ class Controller:
         self._changes.note(by, "paused", query, was, "paused")
 
     def _resume(self, query: str, skip: bool, by: str) -> int:
-        """Whatever held the query, a pause or its failures; returns how many rows it gave up."""
+        """Whatever held the query, a pause or its failures; returns how many rows it gave up.
+
+        A stream that has stopped is resumed by its name, which no query has.
+        """
+        if self._health.sources.resume(query):
+            self._changes.note(by, "resumed", query, "stopped", "running")
+            return 0
         box, number = self._query(query), new_command()
 
         def after() -> None:

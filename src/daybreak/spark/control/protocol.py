@@ -87,9 +87,15 @@ class Protocol:
             case UsePolicy(policy):
                 return {"policy": policy.name, "parameters": dict(policy.settings())}
             case ResumeQuery(query):
-                return {**self._row(query), "skipped": answer.skipped}
+                return {**self._resumed(query), "skipped": answer.skipped}
             case PauseQuery() | SetQueryClass() | SetQueryWeight() | SetQuerySubscribers():
                 return self._row(request.query)
+
+    def _resumed(self, name: str) -> dict[str, Any]:
+        """A query, or the stream that was resumed by its name."""
+        if self.status.is_query(name):
+            return self._row(name)
+        return {"name": name, "state": "running", "stream": True}
 
     def _row(self, query: str) -> dict[str, Any]:
         return self.status.query(query)._asdict()

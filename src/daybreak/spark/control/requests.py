@@ -25,6 +25,7 @@ class ResumeQuery:
     """Ends a pause, or tries a parked query again; ``skip`` first gives up what it failed on.
 
     That is rows of its streams, or one result that its sink refuses.
+    The name may also be that of a stream that has stopped: its source is started again.
     """
 
     query: str

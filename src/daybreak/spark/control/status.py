@@ -92,6 +92,10 @@ class StatusReader:
         """One query now."""
         return next(row for row in self._queries() if row.name == name)
 
+    def is_query(self, name: str) -> bool:
+        """Whether a query of this name is there; else it is a stream's."""
+        return any(row.name == name for row in self._queries())
+
     def _queries(self) -> tuple[QueryRow, ...]:
         history, losses = self.figures.history, self.log.losses()
         passed = self.inflow.store.driver_rows.queries

@@ -1,4 +1,4 @@
-"""Backpressure: sources wait while the log is full.
+"""Backpressure: sources wait while the log is full; some have failed.
 
 A stream whose source waits, or has failed, is not silent: rows are there that did not come in.
 """
@@ -6,6 +6,7 @@ A stream whose source waits, or has failed, is not silent: rows are there that d
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 _POLL_S = 0.05
 
@@ -23,6 +24,8 @@ class Backpressure:
         self.unread_bytes = 0
         #: Streams that deliver nothing because their source has failed.
         self.failing: frozenset[str] = frozenset()
+        #: Those of them that stay so until they are resumed, with why.
+        self.stopped: Mapping[str, str] = {}
 
     def wait(self, stopping: threading.Event) -> None:
         """Returns when there is room; raises ``Stopped`` if the source is to stop.

@@ -75,15 +75,23 @@ class Inflow:
         self.kafka.close()
 
     def flush(self, on_tick: Callable[[Tick], None], wait: Callable[[], None]) -> None:
-        """The input ends here: closes open windows, those over views after their streams'."""
+        """The input ends here: closes open windows, those over views after their streams'.
+
+        A stream that has stopped has not ended: its windows stay open, and those over views, which
+        may read it.
+        """
+        stopped = self.sources.stopped()
         for stage in self.clocks.stages:
-            for tick in self.clocks.ends(stage, time.time_ns()):
+            ended = [n for n in stage if n not in stopped]
+            if stopped:
+                ended = [n for n in ended if self.streams[n].format != VIEW]
+            for tick in self.clocks.ends(ended, time.time_ns()):
                 on_tick(tick)
             wait()
 
     def status(self, arrived_rows: Mapping[str, int]) -> tuple[StreamRow, ...]:
         """Every stream: what is kept of it, what was malformed, what is wrong with its source."""
-        errors = {**self.sources.errors(), **self.kafka.troubles}
+        errors, stopped = {**self.sources.errors(), **self.kafka.troubles}, self.sources.stopped()
         passed = self.store.driver_rows.streams
         rows = []
         for name, spec in self.streams.items():
@@ -100,6 +108,7 @@ class Inflow:
                     blocked=self.backpressure.full,
                     error=errors.get(name),
                     rows_through_driver=passed.get(name, 0),
+                    stopped=name in stopped,
                 )
             )
         return tuple(rows)

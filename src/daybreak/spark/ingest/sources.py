@@ -156,6 +156,7 @@ class Sources:
                 self._tend(name, kept)
             failing = (name for name, kept in self._kept.items() if kept.retry_s is not None)
             self._backpressure.failing = frozenset(failing)
+            self._backpressure.stopped = self.stopped()
 
     def _tend(self, name: str, kept: _Kept) -> None:
         now = time.monotonic()
