@@ -6,16 +6,19 @@ import json
 import os
 import socket
 import stat
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.until import until
 
 from daybreak.model import ConfigError
+from daybreak.runtime import control
 from daybreak.runtime.control import MOST_BYTES, SOCKET, ControlServer, answer, call
 
 
@@ -70,6 +73,54 @@ def test_one_connection_may_ask_often_and_another_meanwhile(folder: Path) -> Non
         with suppress(ConnectionResetError):  # by what it had not read
             assert lines.read() == b"", "who sends too much is left"
     assert call(folder, "after")["command"] == "after"
+
+
+def test_a_request_that_waits_holds_up_nobody_else(tmp_path: Path) -> None:
+    """Such as the drop of a query whose sink blocks; nor does it hold up the end of the run."""
+    began, go = threading.Event(), threading.Event()
+
+    def handle(command: str, args: Mapping[str, Any]) -> Any:
+        if command == "drop":
+            began.set()
+            go.wait()
+        return echo(command, args)
+
+    (tmp_path / "daybreak.json").write_text("{}")
+    server = ControlServer(tmp_path, handle)
+    answers: list[Any] = []
+    asker = threading.Thread(target=lambda: answers.append(call(tmp_path, "drop")))
+    asker.start()
+    assert began.wait(10)
+    for _ in range(3):
+        assert call(tmp_path, "snapshot", timeout_s=10)["command"] == "snapshot"
+    closing = threading.Thread(target=server.close)
+    closing.start()
+    go.set()
+    asker.join(10)
+    closing.join(10)
+    assert [a["command"] for a in answers] == ["drop"], "answered, though the run stops"
+    assert not (tmp_path / SOCKET).exists()
+
+
+def test_who_asks_too_much_at_once_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "MOST_ASKERS", 2)
+    server = ControlServer(tmp_path, echo)
+    with ExitStack() as held:
+        for _ in range(2):
+            asker = held.enter_context(socket.socket(socket.AF_UNIX))
+            asker.connect(str(tmp_path / SOCKET))
+        with pytest.raises(ConfigError, match="answers 2 others"):
+            call(tmp_path, "x")
+
+    def answered() -> bool:
+        with suppress(ConfigError):
+            return bool(call(tmp_path, "x"))
+        return False
+
+    until(answered, "the others have gone")
+    server.close()
 
 
 def test_where_no_run_is_the_error_says_so(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +23,14 @@ VERSION = 1
 SOCKET = "control.sock"
 #: A longer request is refused, and its connection closed.
 MOST_BYTES = 2**20
+#: Connections at a time: each has a thread. A dashboard holds one, a command one for a moment.
+MOST_ASKERS = 64
+#: Who does not listen for so long while an answer is sent is left.
+SEND_S = 5.0
+#: Between two attempts to take a connection, where the process has no handles left.
+RETRY_S = 0.1
+#: What is asked when the run stops may take so long; longer, and it is cut off.
+GRACE_S = 5.0
 #: What the kernel leaves for a socket's path.
 _LONGEST_PATH = 100
 
@@ -35,9 +43,11 @@ Handler = Callable[[str, Mapping[str, Any]], Any]
 
 
 class ControlServer:
-    """Answers requests on a thread of its own, one after the other, until ``close``.
+    """Answers requests until ``close``: those of a connection in order, each one on its own thread.
 
-    ``handle(command, args)`` gives what becomes JSON; its ``ConfigError`` goes to the asker.
+    So a request that waits, such as for a sink that blocks, holds up nobody else.
+    ``handle(command, args)`` is called from any of these threads and gives what becomes JSON; its
+    ``ConfigError`` goes to the asker.
     """
 
     def __init__(self, folder: Path, handle: Handler) -> None:
@@ -53,49 +63,62 @@ class ControlServer:
         except BaseException:
             self._listener.close()
             raise
-        self._listener.setblocking(False)
-        self._bell, self._ring = socket.socketpair()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._bell, selectors.EVENT_READ)
-        self._heard: dict[socket.socket, bytearray] = {}
-        self._thread = threading.Thread(target=self._serve, name="daybreak-control", daemon=True)
+        self._guard = threading.Lock()
+        self._closing = False
+        self._askers: dict[socket.socket, threading.Thread] = {}
+        self._thread = threading.Thread(target=self._accept, name="daybreak-control", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread and removes the socket. Idempotent."""
-        if self._thread.is_alive():
-            self._ring.send(b"x")
-            self._thread.join()
-        for open_socket in (*self._heard, self._listener, self._bell, self._ring):
-            open_socket.close()
-        self._selector.close()
+        """Removes the socket; requests under way get ``GRACE_S`` to be answered. Idempotent."""
+        with self._guard:
+            self._closing = True
+            askers = dict(self._askers)
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the accept that waits
+        for asker in askers:
+            with suppress(OSError):
+                asker.shutdown(socket.SHUT_RD)  # nothing more is heard; an answer is still sent
+        self._thread.join()
+        self._listener.close()
+        end_s = time.monotonic() + GRACE_S
+        for thread in askers.values():
+            thread.join(max(0.0, end_s - time.monotonic()))
         self.path.unlink(missing_ok=True)
 
-    def _serve(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                if key.fileobj is self._bell:
-                    return
-                if key.fileobj is self._listener:
-                    self._accept()
-                else:
-                    assert isinstance(key.fileobj, socket.socket)
-                    self._hear(key.fileobj)
-
     def _accept(self) -> None:
-        with suppress(OSError):  # the asker has gone already
-            asker, _ = self._listener.accept()
-            asker.settimeout(5.0)  # for sending: who does not listen is left
-            self._heard[asker] = bytearray()
-            self._selector.register(asker, selectors.EVENT_READ)
+        while not self._closing:
+            try:
+                asker, _ = self._listener.accept()
+            except OSError:
+                if self._closing:
+                    return
+                time.sleep(RETRY_S)  # the asker has gone already, or handles are short
+                continue
+            asker.settimeout(SEND_S)
+            with self._guard:
+                refused = self._closing or len(self._askers) >= MOST_ASKERS
+                if not refused:
+                    self._askers[asker] = thread = threading.Thread(
+                        target=self._serve, args=(asker,), name="daybreak-asker", daemon=True
+                    )
+                    thread.start()
+            if refused:
+                with asker, suppress(OSError):
+                    busy = f"answers {MOST_ASKERS} others"
+                    asker.sendall(_refusal(ConfigError("request", busy, "try again later")))
+
+    def _serve(self, asker: socket.socket) -> None:
+        try:
+            with asker, suppress(OSError):
+                self._hear(asker)
+        finally:
+            with self._guard:
+                del self._askers[asker]
 
     def _hear(self, asker: socket.socket) -> None:
-        try:
-            received = asker.recv(2**16)
-            if not received:
-                raise ConnectionResetError
-            heard = self._heard[asker]
+        heard = bytearray()
+        while received := _received(asker):
             heard += received
             while (end := heard.find(b"\n")) >= 0:
                 line = bytes(heard[:end])
@@ -103,11 +126,14 @@ class ControlServer:
                 asker.sendall(answer(self._handle, line))
             if len(heard) > MOST_BYTES:
                 asker.sendall(_refusal(ConfigError("request", "is too long", "send less")))
-                raise ConnectionResetError
-        except OSError:
-            self._selector.unregister(asker)
-            del self._heard[asker]
-            asker.close()
+                return
+
+
+def _received(asker: socket.socket) -> bytes:
+    """What comes next, however long it takes; empty at the end."""
+    while True:
+        with suppress(TimeoutError):
+            return asker.recv(2**16)
 
 
 def answer(handle: Handler, line: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from daybreak.runtime.eventlog import Emit
 
 #: What is changed of the run as a whole, or of a class, and not of a query.
-_OF_NO_QUERY = ("class-priority", "policy")
+_OF_NO_QUERY = ("class-priority", "policy", "stream-resumed")
 
 
 class ChangeLog:

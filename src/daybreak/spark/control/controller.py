@@ -7,6 +7,7 @@ I/O that must come first; the loop's thread does both, and the asker waits for t
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from math import isfinite
@@ -85,6 +86,8 @@ class Controller:
         self._folders = folders
         self._emit = emit
         self._state = driver.engine.state
+        #: One registration at a time: each measures its query on this machine.
+        self._registering = threading.Lock()
 
     def execute(self, request: Request, by: str = "program") -> Answer:
         """Returns when it holds; ``ConfigError`` if it cannot. ``by``: who asks."""
@@ -97,7 +100,8 @@ class Controller:
             case DropQuery(query):
                 self._drop(query, by)
             case RegisterQuery():
-                return self._register(request, by)
+                with self._registering:
+                    return self._register(request, by)
             case SetClassPriority(cls, priority):
                 self._set_priority(cls, priority, by)
             case SetQueryClass(query, cls):
@@ -162,7 +166,7 @@ class Controller:
         A stream that has stopped is resumed by its name, which no query has.
         """
         if self._health.sources.resume(query):
-            self._changes.note(by, "resumed", query, "stopped", "running")
+            self._changes.note(by, "stream-resumed", query, "stopped", "running")
             return 0
         box, number = self._query(query), new_command()
 
