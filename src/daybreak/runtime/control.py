@@ -64,7 +64,7 @@ class ControlServer:
             self._listener.close()
             raise
         self._guard = threading.Lock()
-        self._closing = False
+        self._closing = threading.Event()
         self._askers: dict[socket.socket, threading.Thread] = {}
         self._thread = threading.Thread(target=self._accept, name="daybreak-control", daemon=True)
         self._thread.start()
@@ -72,7 +72,7 @@ class ControlServer:
     def close(self) -> None:
         """Removes the socket; requests under way get ``GRACE_S`` to be answered. Idempotent."""
         with self._guard:
-            self._closing = True
+            self._closing.set()
             askers = dict(self._askers)
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # ends the accept that waits
@@ -87,17 +87,15 @@ class ControlServer:
         self.path.unlink(missing_ok=True)
 
     def _accept(self) -> None:
-        while not self._closing:
+        while not self._closing.is_set():
             try:
                 asker, _ = self._listener.accept()
             except OSError:
-                if self._closing:
-                    return
-                time.sleep(RETRY_S)  # the asker has gone already, or handles are short
+                self._closing.wait(RETRY_S)  # the asker has gone already, or handles are short
                 continue
             asker.settimeout(SEND_S)
             with self._guard:
-                refused = self._closing or len(self._askers) >= MOST_ASKERS
+                refused = self._closing.is_set() or len(self._askers) >= MOST_ASKERS
                 if not refused:
                     self._askers[asker] = thread = threading.Thread(
                         target=self._serve, args=(asker,), name="daybreak-asker", daemon=True

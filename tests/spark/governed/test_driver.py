@@ -264,3 +264,33 @@ def test_a_micro_batch_beyond_its_time_limit_is_cancelled() -> None:
     bench = Bench(job_timeout_s=0.01)
     bench.start("slow")
     until(lambda: not bench.hear() and bench.bridge.cancelled == ["slow"], "its cancellation")
+
+
+def test_a_query_that_hangs_costs_a_worker_once_and_is_listed() -> None:
+    """Its gate is not granted again: it would run what nobody decides, once the hang ends."""
+    bench = Bench(job_timeout_s=0.01, retry_s=0.001)
+    bench.running("other")
+    bench.running("hangs")
+    grants = bench.hear(bench.pending("hangs", 1))
+    assert grants == ["hangs"]
+    assert bench.hear(bench.pending("other", 1)) == []
+    roster = bench.driver.roster
+    assert roster.engine is not None
+    status = roster.engine.queries.status[roster.queries["hangs"].box]
+    # As if ``GRACE_S`` had passed: the engine gives its micro-batch up.
+    order = next(iter(roster.engine.orders.values()))
+    order.began_ns -= 10 * 10**9
+    assert bench.until_granted() == ["other"], "the worker is free"
+    assert "hangs" in bench.bridge.cancelled
+    assert list(roster.failures()) == ["hangs"]
+    assert bench.hear(bench.ready("other", 1, 1)) == []
+    until(lambda: bench.hear() == [] and status.state == "running", "its retry")
+    for _ in range(5):
+        assert bench.hear(bench.pending("hangs", 3)) == [], "no grant while it hangs"
+    assert bench.hear(bench.pending("other", 1)) == ["other"], "nor a worker"
+    bench.hear(bench.ready("other", 1, 1))
+    left = (UnitGroup(round(time.time() * 1000), 0, 2),)
+    assert bench.hear(bench.ready("hangs", 1, 1, left=left)) == ["hangs"], "what waits is known"
+    assert roster.failures() == {}
+    assert bench.hear(bench.ready("hangs", 2, 2)) == []
+    assert status.failures == 0

@@ -243,3 +243,63 @@ def test_a_query_is_stopped_anywhere_and_restarts_from_its_checkpoint(
     until(lambda: governed.parked and governed.due_ms > time.time() * 1000, "its interval")
     query.stop()
     until(lambda: not governor.governed, "its end")
+
+
+def test_a_gate_has_one_permit_and_a_session_one_governor(
+    session: SparkSession, governor: Governor, feed: Feed
+) -> None:
+    """What is granted while a micro-batch runs would run undecided after it."""
+    feed.put()
+    inside, leave, batches = threading.Event(), threading.Event(), list[int]()
+
+    def hang(_batch: DataFrame, number: int) -> None:
+        inside.set()
+        leave.wait(60)
+        batches.append(number)
+
+    query = feed.read(session).writeStream.queryName("q").foreachBatch(hang).start()
+    until(inside.is_set, "its micro-batch")
+    for _ in range(3):
+        assert not governor._bridge.grant(str(query.runId))
+    with pytest.raises(ConfigError, match="this session has a governor already, 'governed'"):
+        Governor(session)
+    governor.pause("q")
+    feed.put()
+    leave.set()
+    until(lambda: governor._roster.queries["q"].parked, "its end")
+    governor.resume("q")
+    query.processAllAvailable()
+    assert batches == [0, 1]
+
+    governor._roster.came.append(cast(Any, "no event of the engine's"))
+    until(lambda: governor._driver.failure, "the governor fails")
+    assert governor.governed == ()
+    assert governor.free["q"].startswith("the governor has failed: ")
+    feed.put()
+    query.processAllAvailable()
+    assert batches[-1] == 2, "it runs free"
+    Governor(session).stop()
+
+
+def test_a_micro_batch_that_waits_for_another_query_loses_its_worker_in_time(
+    session: SparkSession, feed: Feed
+) -> None:
+    """With one worker the two would wait for each other for ever."""
+    feed.put()
+    with Governor(session, "fcfs", workers=1, job_timeout_s=0.2, retry_s=0.05) as governor:
+        inner = feed.read(session).writeStream.queryName("inner").format("noop").start()
+        inner.processAllAvailable()
+        ended = threading.Event()
+
+        def wait_for_inner(_batch: DataFrame, _number: int) -> None:
+            feed.put()
+            inner.processAllAvailable()
+            ended.set()
+
+        outer = feed.read(session).writeStream.queryName("outer").foreachBatch(wait_for_inner)
+        query = outer.start()
+        until(lambda: "outer" in governor.failures, "it is given up")
+        until(ended.is_set, "the inner query has run")
+        until(lambda: not governor.failures, "and the outer micro-batch has ended")
+        query.stop()
+        inner.stop()

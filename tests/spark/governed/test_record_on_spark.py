@@ -40,7 +40,7 @@ def test_what_a_governor_recorded_is_shown_steered_and_replayed(
     classes = {"alarm": 60.0, "archive": 10.0}
     with daybreak.govern(session, "fcfs", classes, run_dir=run) as governor:
         with pytest.raises(ConfigError, match="is in use by process"):
-            daybreak.govern(session, run_dir=run)
+            daybreak.govern(spark.newSession(), run_dir=run)
         feed.put()
         rows = feed.read(session)
         with governor.query_class("alarm"):

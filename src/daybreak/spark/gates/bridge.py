@@ -185,7 +185,7 @@ class Bridge:
         self._gates.nudge()
 
     def grant(self, run: str, units: Sequence[int] = ()) -> bool:
-        """Lets a query run one micro-batch; False if it is gone.
+        """Lets a query run one micro-batch; False if it is gone or does not wait for a grant.
 
         ``units``: how many files or offsets of each source it takes at most; empty: all.
         """

@@ -129,12 +129,11 @@ public class Gates extends StreamingQueryListener {
     }
 
     /** Lets a query run one micro-batch, of so many units of each source ("": of all there are);
-        false if it is gone. */
+        false if it is gone or does not wait: a gate has one permit at most. */
     public boolean grant(String run, String units) {
         Gate gate = (Gate) gates.get(run);
         if (gate == null) return false;
-        gate.grant(units);
-        return true;
+        return gate.grant(units);
     }
 
     /** Lets all queries run free from now on, also those that start later. */
@@ -511,11 +510,13 @@ public class Gates extends StreamingQueryListener {
             try { grants.acquire(); } catch (InterruptedException stopped) { rethrow(stopped); }
             finally { parked = false; }
         }
-        synchronized void grant(String units) {
+        synchronized boolean grant(String units) {
+            if (!parked) return false;  // inside a micro-batch, which may hang
             parked = false;  // from here on the query's thread alone touches its sources
             limit(units);
             turn++;
             grants.release();
+            return true;
         }
         synchronized void open() {
             limit("");

@@ -264,6 +264,7 @@ class GovernedDriver:
         if query is None:
             return
         query.parked, query.turn, query.due_ms = True, event.turn, event.due_ms
+        query.hangs = False
         query.idle_since_s = time.monotonic()
         self.roster.learn(event.sources)
         if event.sources:
@@ -295,7 +296,7 @@ class GovernedDriver:
         query = self._by_run.pop(run, None)
         if query is None:
             return
-        query.run, query.parked = None, False
+        query.run, query.parked, query.hangs = None, False, False
         if error is None:
             if query.job is not None:
                 self.granting.stopped(query)
@@ -349,6 +350,7 @@ class GovernedDriver:
                     self._bridge.cancel(query.run)
             case AbandonJob(order=number):
                 if (query := granting.running(number)) is not None:
+                    query.hangs = query.run is not None
                     late = Failure("did not end within its time limit", timeout=True)
                     granting.failed(query, late)
             case Notice(event, message, box, level, fields):

@@ -120,11 +120,18 @@ class Governed:
     idle_since_s: float = 0.0
     #: Why it failed, if nobody can start it again.
     failed: str | None = None
+    #: Its last micro-batch was given up, past its time limit, and has not ended yet.
+    hangs: bool = False
 
     def left(self, groups: tuple[UnitGroup, ...]) -> None:
         """So much waits; the engine knows."""
         self.told = units_of(groups)
         self.asked = self.owed = False
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether a grant has an effect now; not after it was stopped, nor while it hangs."""
+        return self.parked if self.run is not None else self.restart is not None
 
     @property
     def waits(self) -> bool:

@@ -14,6 +14,7 @@ from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 from py4j.protocol import Py4JError
 
@@ -35,7 +36,7 @@ from daybreak.spark.governed.gate_driver import GovernedDriver
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.governor_files import GovernorFiles, begin_record
 from daybreak.spark.governed.governor_manifest import manifest_of
-from daybreak.spark.governed.governor_options import chosen_policy, refuse_options
+from daybreak.spark.governed.governor_options import chosen_policy, refuse_options, refuse_second
 from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
 from daybreak.spark.governed.granting import one_line_of
 from daybreak.spark.governed.journal import Journal, JournalEntry
@@ -51,6 +52,8 @@ NO_LIMIT_S = 1e9
 PATIENCE_S = 60.0
 BEFORE = "was started before the governor"
 _TOKENS = count(1)
+#: The governors of this process, by Spark's id of their session.
+_GOVERNORS: WeakValueDictionary[str, Governor] = WeakValueDictionary()
 
 
 class Governor:
@@ -88,11 +91,12 @@ class Governor:
         """
         chosen = chosen_policy(policy)
         refuse_options(spark, workers, probe_s, idle_grant_s)
+        session = refuse_second(spark, _GOVERNORS)
         book = classes if isinstance(classes, ClassBook) else ClassBook(classes or {})
         limits = Limits(retries=retries, retry_s=retry_s, job_timeout_s=job_timeout_s or NO_LIMIT_S)
         self.spark = spark
         self.spark_version = spark.version
-        self.name = name
+        self.name: str = name
         self.workers = workers or max(1, min(2, os.cpu_count() or 1))
         before = list(spark.streams.active)
         self._files = None if run_dir is None else GovernorFiles(Path(run_dir), name)
@@ -122,6 +126,7 @@ class Governor:
             thread.start()
         if self._files is not None:
             self._files.listen(self)
+        _GOVERNORS[session] = self
 
     def _open(self) -> Bridge:
         """The capability check: where Spark is not as expected, its queries run free."""
@@ -255,12 +260,18 @@ class Governor:
 
     @property
     def governed(self) -> tuple[str, ...]:
-        """Queries that wait for their grants."""
+        """Queries that wait for their grants; none once the governor has failed or was stopped."""
+        if self._driver.stopped:
+            return ()
         return tuple(name for name, q in list(self._roster.queries.items()) if q.run is not None)
 
     @property
     def free(self) -> dict[str, str]:
         """Queries that run as Spark runs them, and why."""
+        if self._driver.failure is not None:
+            why = f"the governor has failed: {one_line_of(self._driver.failure)}"
+            free = {q.name: q.why for q in list(self._driver.free.values())}
+            return {n: why for n, q in list(self._roster.queries.items()) if q.run} | free
         if self.unable is None:
             return {q.name: q.why for q in list(self._driver.free.values())}
         with suppress(Py4JError):  # the application has ended
@@ -274,7 +285,7 @@ class Governor:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Queries that failed and will not be started again by themselves, with why."""
+        """Queries that get no grants because they failed or hang, with why."""
         return self._roster.failures()
 
     @property

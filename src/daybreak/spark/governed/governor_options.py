@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.application import usable_on_spark
+
+if TYPE_CHECKING:
+    from daybreak.spark.governed.governor import Governor
 
 
 def chosen_policy(policy: str | BasePolicy) -> BasePolicy:
@@ -29,3 +33,16 @@ def refuse_options(spark: Any, workers: int | None, probe_s: float, idle_grant_s
     for name, value in (("probe_s", probe_s), ("idle_grant_s", idle_grant_s)):
         if not (isfinite(value) and value > 0):
             raise ConfigError("govern", f"{name} {value}", "give more than 0 seconds")
+
+
+def refuse_second(spark: Any, governors: Mapping[str, Governor]) -> str:
+    """Spark's id of the session; ``ConfigError`` if a governor is at work there."""
+    session = str(spark._jsparkSession.sessionUUID())
+    other = governors.get(session)
+    if other is not None and not other.ended:
+        raise ConfigError(
+            "govern",
+            f"this session has a governor already, {other.name!r}",
+            "stop that one first: two would decide over the same queries",
+        )
+    return session

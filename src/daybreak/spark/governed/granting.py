@@ -42,9 +42,11 @@ class Granting:
         """Grants the next query of an order, or ends it."""
         while (group := order.group) is not None:
             query = self._roster.by_box.get(group.boxes[0])
-            if query is not None and (query.run is not None or query.restart is not None):
+            if query is not None and query.can_begin:
                 break
-            order.done.append(NOTHING)  # it was stopped, or has failed for good
+            if query is not None:  # what waits is announced when it has ended: see ``hangs``
+                query.left(())
+            order.done.append(NOTHING)
         else:
             self._end(order)
             return

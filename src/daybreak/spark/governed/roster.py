@@ -36,6 +36,10 @@ from daybreak.spark.governed.class_book import Assignment, ClassBook
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.journal import JournalEntry
 
+HANGS = (
+    "its micro-batch did not end within job_timeout_s and still runs; it gets no grant before it "
+    "ends: stop the query in your program, or wait"
+)
 #: Where Spark has not said what a query reads.
 UNKNOWN = "unknown source"
 
@@ -172,11 +176,13 @@ class Roster:
             self.came.append(RangeArrived((query.box,), asked(source, time.time_ns())))
 
     def failures(self) -> dict[str, str]:
-        """Queries that failed and will not be started again by themselves, with why."""
+        """Queries that get no grants because they failed or hang, with why."""
         found = {}
         for name, query in list(self.queries.items()):
             if query.failed is not None:
                 found[name] = query.failed
+            elif query.hangs:
+                found[name] = HANGS
             elif self.engine is not None and query.box >= 0:
                 status = self.engine.queries.status[query.box]
                 if status.state == "parked":
