@@ -236,3 +236,24 @@ def test_a_run_ends_on_a_full_disk_as_on_any_other(
     assert json.loads((disk / "run/lock").read_text()) == {}, "nobody holds it"
     with app.run("fcfs", run_dir=disk / "run", workers=1) as run:
         run.drain()
+
+
+def test_what_spark_could_not_write_keeps_no_stream_from_its_first_micro_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A full disk, or a kill, leaves half an offset where Spark demands an empty folder."""
+    arriving, run_dir = tmp_path / "in", tmp_path / "run"
+    arriving.mkdir()
+    app = App(spark, name="first", folder=tmp_path)
+    app.stream("files", format="json", schema="reading BIGINT", path="in")
+    app.query("all", sql="SELECT reading FROM files")
+    with app.run("fcfs", run_dir=run_dir, workers=1) as run:
+        run.drain()
+    offsets = run_dir / "checkpoints/files/offsets"
+    for name in (".0.700a8424.tmp", "..0.700a8424.tmp.crc"):
+        (offsets / name).touch()
+    (arriving / "a.json").write_text('{"reading": 1}\n')
+    limits = Limits(retries=0)
+    with app.run("fcfs", run_dir=run_dir, limits=limits, workers=1) as run:
+        run.drain()
+        assert run.rows("all")["reading"].to_pylist() == [1]

@@ -44,6 +44,7 @@ from daybreak.spark.ingest.large_batches import (
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.outage import explained, passes
+from daybreak.spark.log.durable import remove_unfinished
 from daybreak.spark.log.rows import Part
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import OnSegment, SegmentStore
@@ -86,6 +87,7 @@ class StreamSource:
         self._raised: Exception | None = None
 
     def start(self) -> None:
+        remove_unfinished(self._checkpoint)
         writer = (
             self._frame.writeStream.foreachBatch(self._batch)
             .trigger(processingTime=self._spec.trigger)

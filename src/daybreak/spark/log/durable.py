@@ -128,6 +128,18 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def remove_unfinished(checkpoint: Path) -> None:
+    """Removes what Spark had begun to write to a checkpoint; call it while no query uses that.
+
+    A full disk or a kill leaves such files. Nothing reads them, but before its first micro-batch
+    Spark takes them for another query's, and never starts.
+    """
+    for folder in ("", "offsets", "commits", "sources/*"):
+        for pattern in (".*.tmp", ".*.tmp.crc"):
+            for path in checkpoint.glob(f"{folder}/{pattern}".lstrip("/")):
+                path.unlink(missing_ok=True)
+
+
 def sync_folder(path: Path) -> None:
     """Makes the names in a folder durable; syncing a file alone does not."""
     _sync(path, os.fsync)

@@ -25,7 +25,7 @@ from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.durable import make_folder
+from daybreak.spark.log.durable import make_folder, remove_unfinished
 from daybreak.spark.log.rows import Cursor, Move, ProgressMove
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sql.forms import OverState
@@ -156,6 +156,7 @@ class StatefulQuery:
                 raise QueryEnded("ran no micro-batch though rows wait")
 
     def _start(self) -> None:
+        remove_unfinished(self._checkpoint)
         form = self.query.checked.form
         assert isinstance(form, OverState)
         frame = self._frame(self.query, str(self.steps.folder))
