@@ -115,7 +115,7 @@ def network_of(facts: Sequence[QueryFacts], classes: str = "") -> Network:
 
 
 def inbox_of(facts: QueryFacts) -> Inbox:
-    return Windows() if facts.windows else Inbox()
+    return Windows() if facts.answers == "windows" else Inbox()
 
 
 def ran(

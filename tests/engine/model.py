@@ -34,8 +34,8 @@ FACTS = (
     QueryFacts("a1", ("a",), share_key="a"),
     QueryFacts("a2", ("a",), share_key="a", on_full="skip"),
     QueryFacts("ab", ("a", "b"), "job", on_full="skip"),
-    QueryFacts("w0", ("a",), "window", "w", spared=True),
-    QueryFacts("w1", ("a",), "window", "w", spared=True, on_full="skip"),
+    QueryFacts("w0", ("a",), "window", "w", "windows", spared=True),
+    QueryFacts("w1", ("a",), "prepared", "w", "windows", spared=True, on_full="skip"),
     QueryFacts("b0", ("b",), share_key="b"),
     QueryFacts("b1", ("b",), share_key="b", on_full="block"),
 )
@@ -227,7 +227,7 @@ class Driven:
     def _comes(self, life: Life, segment: Segment) -> None:
         if segment.stream not in life.facts.reads:
             return
-        if life.facts.windows:
+        if life.facts.answers == "windows":
             self.closes(life, self.watermark_us)
         else:
             life.came += [(segment.stream, segment.seq, row) for row in range(segment.rows)]
@@ -241,7 +241,7 @@ class Driven:
     def inbox(self, box: int, facts: QueryFacts, *, earliest: bool) -> Inbox:
         """What a query finds when it comes, here and in the model."""
         life = self.lives[box] = Life(facts)
-        if facts.windows:
+        if facts.answers == "windows":
             life.put_us = self.watermark_us // Windows.WIDTH_US * Windows.WIDTH_US
             return Windows(life.put_us)
         inbox = Inbox()

@@ -8,6 +8,7 @@ import pytest
 from tests.engine.made import MS, SECOND, Bench, First, inbox_of, start
 
 from daybreak.engine.core import Settings
+from daybreak.engine.costs import Kind
 from daybreak.engine.events import (
     AddQuery,
     Drop,
@@ -35,7 +36,7 @@ from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 
 LONE = QueryFacts("lone", ("s",), "job", on_full="skip")
-WINDOW = QueryFacts("windows", ("s",), "window", "w", spared=True, on_full="skip")
+WINDOW = QueryFacts("windows", ("s",), "window", "w", "windows", spared=True, on_full="skip")
 
 
 def busy_with(facts: QueryFacts, **more: QueryFacts) -> Bench:
@@ -109,8 +110,10 @@ def test_who_blocks_keeps_its_rows(on_full: str | None, cls: str, loses: bool) -
     assert bool(bench.tell(LogFull({"s": (1, 0)}))) == loses
 
 
-def test_a_query_over_windows_loses_whole_windows() -> None:
-    bench = lagging(WINDOW)
+@pytest.mark.parametrize("kind", ["window", "prepared"])
+def test_a_query_over_windows_loses_whole_windows(kind: Kind) -> None:
+    """However its jobs run: the oldest windows go, and no more than the log names."""
+    bench = lagging(replace(WINDOW, kind=kind))
     oldest = closing(0, "s", 5, 0, 10)
     assert bench.waiting(0)[0] == oldest
     assert bench.tell(LogFull({"s": (2, 0)}, {0: 1})) == [Skip(1, ((0, (oldest,)),), "full")]

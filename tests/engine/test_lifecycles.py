@@ -37,7 +37,7 @@ from daybreak.policies.base import Plan, Step, Wait
 
 LONE = QueryFacts("lone", ("s",), "job")
 PAIR = [QueryFacts("q0", ("s",), share_key="s"), QueryFacts("q1", ("s",), share_key="s")]
-WINDOW = QueryFacts("windows", ("s",), "window", "w", spared=True)
+WINDOW = QueryFacts("windows", ("s",), "window", "w", "windows", spared=True)
 
 
 def job_in(out: list[Instruction]) -> StartJob:

@@ -94,7 +94,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
     def watermark(self, us: int) -> None:
         self.watermark_us += us
         for life in self.lives.values():
-            if life.facts.windows:
+            if life.facts.answers == "windows":
                 self.closes(life, self.watermark_us)
         self.tell(ev.WatermarkRaised(Tick(self.now_ns, "a", 0, self.watermark_us)))
 

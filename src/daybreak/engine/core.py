@@ -46,7 +46,7 @@ class Core:
         self.compositor = Compositor(
             state,
             lambda b: known[b].share_key,
-            lambda b: known[b].windows,
+            lambda b: known[b].answers == "windows",
             bound_ns=settings.rider_bound_ns,
             kind=lambda b: known[b].kind,
             slide_ns=lambda b: known[b].slide_ns,

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from daybreak.policies.base import JobCost
 
-#: A filter is evaluated without a Spark job, and so is any other query with a prepared plan; a job
-#: is any other query over rows (a function, say); a window is a job that aggregates or joins
-#: windows.
+#: A filter is evaluated without a Spark job, and so is any other query with a prepared plan, over
+#: rows or windows; a job is any other query over rows (a function, say); a window is a Spark job
+#: that aggregates or joins windows.
 Kind = Literal["filter", "prepared", "job", "window"]
 Figures = tuple[float, float, float, float]
 Floats = NDArray[np.float64]

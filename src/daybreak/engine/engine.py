@@ -234,7 +234,7 @@ class Engine:
                 continue
             if self.skipping(box):
                 continue
-            if self.queries.facts[box].windows:
+            if self.queries.facts[box].answers == "windows":
                 skips[box] = event.windows.get(box, 0)
             else:
                 skips[box] = tuples_before(self.queries.inboxes[box].waiting, event.cut)

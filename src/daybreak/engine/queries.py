@@ -13,6 +13,8 @@ from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 
 State = Literal["running", "paused", "retrying", "parked", "dropped"]
+#: A query answers each row by itself (so trains are cut anywhere), or closed windows as a whole.
+Answers = Literal["rows", "windows"]
 
 
 class Owner(Enum):
@@ -35,20 +37,17 @@ class QueryFacts:
 
     name: str
     reads: tuple[str, ...]
+    #: What its jobs are like: where the beliefs about their costs begin, and nothing else.
     kind: Kind = "filter"
     #: What it has in common with all that may run as one job with it; None: it runs alone.
     share_key: str | None = None
+    answers: Answers = "rows"
     #: How far apart the windows close that it answers; 0: it answers rows.
     slide_ns: int = 0
     #: It never loses a tuple to overload: a window without some of its rows would be wrong.
     spared: bool = False
     #: What happens when the log is full; None: only the highest class blocks.
     on_full: Literal["skip", "block"] | None = None
-
-    @property
-    def windows(self) -> bool:
-        """Whether it answers windows, each taken as a whole."""
-        return self.kind == "window"
 
 
 @dataclass(slots=True)

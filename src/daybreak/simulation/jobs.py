@@ -107,6 +107,7 @@ class ReplayedQueries:
         return [
             QueryFacts(
                 box.name, box.inputs, self._job_kind(q), self.share_keys[q],
+                answers="windows" if self.windows[q] else "rows",
                 slide_ns=self.slides_ns[q] if self.slides_ns else 0, spared=self.windows[q],
             )
             for q, box in enumerate(network.boxes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from daybreak.engine.engine import Engine
@@ -150,7 +151,7 @@ class Retention:
         windows = {
             q: self._closed_before(q, cut)
             for q, facts in enumerate(queries.facts)
-            if facts.windows and queries.status[q].state != "dropped"
+            if facts.answers == "windows" and queries.status[q].state != "dropped"
         }
         return LogFull(cut, windows)
 
@@ -161,13 +162,16 @@ class Retention:
         assert windowing is not None
         starts = self._log.places(runnable.name)
         held = {s: at for s, at in cut.items() if s in windowing.times and starts[s] < at}
-        tuples = 0
-        for item in self._engine.queries.inboxes[query].waiting if held else ():
-            tuples += item.tuples
+        waiting = list(self._engine.queries.inboxes[query].waiting) if held else []
+
+        def lets_go(item: Waiting) -> bool:
+            """Whether nothing before those places is needed once this item's windows are gone."""
             lows = (low_water(windowing, self._store, s, starts[s], item.closes_us) for s in held)
-            if all(low >= at for low, at in zip(lows, held.values(), strict=True)):
-                break
-        return tuples
+            return all(low >= at for low, at in zip(lows, held.values(), strict=True))
+
+        # Later windows need later rows, so the first item that lets go is found by halving.
+        last = bisect_left(waiting, True, key=lets_go)
+        return sum(item.tuples for item in waiting[: last + 1])
 
     def _moves(self, query: Runnable, taken: Sequence[Waiting]) -> list[tuple[Move, int]]:
         """How a query moves past what was taken, and how many rows each move loses."""

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.windows.logs import START, S, declare, feed
+from tests.until import until
+
+from daybreak.engine.compositing import MOST_WINDOWS
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -92,3 +96,47 @@ def test_open_windows_that_exceed_the_log_do_not_stop_the_sources(
         assert run.parts.log.losses() == {}
     assert windows is not None
     assert sum(windows["n"].to_pylist()) == ROWS
+
+
+def test_a_log_that_is_a_little_too_full_costs_a_few_windows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As many as leave the log four fifths full, whether SQL or a function computes them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    app = declare(spark, "a-little")
+    windowed = "GROUP BY window(at, '10 seconds')"
+    names = ["counted", "summed", *(f"more{i}" for i in range(MOST_WINDOWS))]
+    for name in names[:1] + names[2:]:
+        app.query(name, sql=f"SELECT window.end AS e, count(*) AS n FROM a {windowed}", cls="low")
+
+    @app.query(cls="low")
+    def summed(a: DataFrame) -> DataFrame:
+        found = a.groupBy(F.window("at", "10 seconds")).agg(F.count("*").alias("n"))
+        return found.select(F.col("window.end").alias("e"), "n")
+
+    app.query("top", sql="SELECT n FROM b", cls="high")  # else the windows' class is the highest
+    rows, windows = 200, 40
+    segments = [
+        ("a", k, [
+            {"n": n, "k": 0, "v": 0, "at": START + k * 10 * S + n * 1000} for n in range(rows)
+        ])
+        for k in range(windows + 1)
+    ]  # fmt: skip
+    with app.run("fcfs", run_dir=tmp_path / "run") as run:
+        cells = [len(cell.queries) for cell in run.parts.driver.engine.state.cells]
+        assert max(cells) == MOST_WINDOWS, "the code of one plan is limited"
+        for name in names:
+            run.pause(name)
+        feed(run, segments)
+        waiting = run.parts.driver.waiting
+        until(lambda: all(waiting(b)[0] >= (windows - 1) * rows for b in range(len(names))))
+        held = run.parts.retention.unread_bytes()
+    limits = Limits(log_max_bytes=round(held / 1.05))
+    with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
+        until(lambda: run.parts.retention.unread_bytes() <= limits.log_max_bytes)
+        lost = {name: sum(why.values()) for name, why in run.parts.log.losses().items()}
+    assert lost.keys() == set(names)
+    assert len(set(lost.values())) == 1, lost
+    share = lost["counted"] / (rows * windows)
+    assert 0.05 < share < 0.35, f"{share:.0%} of what waited for a log 5 % too full"

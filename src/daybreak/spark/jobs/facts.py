@@ -20,6 +20,7 @@ def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFac
         reads=tuple(checked.reads),
         kind=_kind(checked, prepared),
         share_key=form.share_key,
+        answers="windows" if isinstance(form, OverWindows) else "rows",
         slide_ns=_slide_ns(form),
         # Rows dropped at a view would be missing in several queries and counted in none.
         # A whole result is of all that is retained, whatever is dropped of what waits.
