@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Query, QueryClass, Stream
@@ -353,3 +355,16 @@ def test_a_shared_box_counts_in_the_highest_class_it_serves() -> None:
     state.class_priority[:] = [1.0, 2.0]
     found.refresh()
     assert found.boxes == [[1], [0]]
+
+
+@given(st.integers(1, 20), st.integers(0, 300), st.integers(0, 3000))
+def test_many_idle_turns_at_once_are_as_many_one_by_one(quota: int, turns: int, owed: int) -> None:
+    once, each = Credits([quota]), Credits([quota])
+    once.credit[0] = each.credit[0] = quota - owed
+    begun = 0
+    for _ in range(turns):
+        if each.begins(0):
+            each.ended(0, 0)
+            begun += 1
+    assert once.idle(0, turns) == begun
+    assert (once.credit, once.debt(0)) == (each.credit, each.debt(0))

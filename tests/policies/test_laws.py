@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pytest
 
 from daybreak.model import EngineBug
@@ -16,6 +17,7 @@ from daybreak.simulation.laws import (
     starves_nothing_if_it_says_so,
     works_off_everything,
 )
+from daybreak.simulation.limit_laws import decides_in_bounded_work
 from daybreak.simulation.query_laws import (
     keeps_what_it_learned,
     serves_queries_that_come_and_go,
@@ -213,6 +215,27 @@ class Belated(InTurn):
         return Wait(now_ns)
 
 
+class Tabulating(InTurn):
+    """Looks at every window of the last minute."""
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        for cell in self.view.cells:
+            if cell.slide_ns:
+                for _ in range(60 * 10**9 // cell.slide_ns):
+                    pass
+        return super().decide(now_ns, worker)
+
+
+class Hoarding(InTurn):
+    """The same, in one array."""
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        for cell in self.view.cells:
+            if cell.slide_ns:
+                np.arange(6 * 10**9 // cell.slide_ns)
+        return super().decide(now_ns, worker)
+
+
 @pytest.mark.parametrize(
     ("law", "culprit", "reason"),
     [
@@ -230,6 +253,8 @@ class Belated(InTurn):
         (serves_queries_that_come_and_go, Procrastinating, "never runs what is pending"),
         (serves_queries_that_come_and_go, Belated, "that has passed"),
         (keeps_what_it_learned, Amnesiac, "changed the decisions"),
+        (decides_in_bounded_work, Tabulating, "windows of a microsecond runs more than"),
+        (decides_in_bounded_work, Hoarding, "windows of a microsecond holds more than"),
     ],
 )
 def test_a_law_catches_who_breaks_it(

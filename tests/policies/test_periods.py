@@ -13,7 +13,7 @@ from daybreak.model import QoSGraph
 from daybreak.policies.base import JobCost
 from daybreak.policies.parts.period_bound import Offer, bound_utility
 from daybreak.policies.parts.period_choice import choose, plan_periods
-from daybreak.policies.parts.period_tables import Columns, Flow, Table, tabulate
+from daybreak.policies.parts.period_tables import Columns, Floats, Flow, Table, tabulate
 
 SOON, LATER = QoSGraph.deadline(1.0, 2.0), QoSGraph.deadline(10.0, 30.0)
 
@@ -52,6 +52,42 @@ def test_windows_are_served_every_so_many_slides() -> None:
     at = int(np.flatnonzero(slides == 7)[0]) + 1
     late_s = table.job_s[0, at] + 2.0 * np.arange(7)
     assert table.value[0, at] == pytest.approx(1000 * LATER.utility(late_s * 1e9).mean())
+
+
+@settings(max_examples=40)
+@given(
+    st.floats(0.05, 20.0),
+    st.floats(1.0, 1e4),
+    st.floats(1e-3, 0.5),
+    st.sampled_from((SOON, LATER, QoSGraph(((0, 1.0), (60.0, 0.0))))),
+)
+def test_tables_and_bounds_of_windows_are_as_if_each_window_were_looked_at(
+    slide_s: float, rate: float, fixed_s: float, graph: QoSGraph
+) -> None:
+    one = flow(rate, graph=graph, slide_s=slide_s, fixed_s=fixed_s, per_tuple_s=1e-5)
+    columns = Columns.of([one])
+    fast = tabulate(columns, 100.0, waits([one]))
+    offer = Offer(rate, JobCost(fixed_s * 1e9, 1e4), ((graph, 1.0),), slide_s)
+    bound = bound_utility([offer], 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QoSGraph, "mean_of_steps", window_by_window)
+        slow = tabulate(columns, 100.0, waits([one]))
+        assert bound == pytest.approx(bound_utility([offer], 1), abs=1e-9)
+    assert np.array_equal(fast.period_s, slow.period_s)
+    assert fast.value / one.weight == pytest.approx(slow.value / one.weight, abs=1e-9)
+
+
+def window_by_window(graph: QoSGraph, first_ns: Floats, step_ns: Floats, count: Floats) -> Floats:
+    """The mean worth of windows as it is defined."""
+    total = np.zeros(np.broadcast_shapes(first_ns.shape, count.shape))
+    for ago in range(int(count.max())):
+        if first_ns.min() + ago * step_ns.min() > graph.knots_ns[0][-1]:
+            total += np.maximum(count - ago, 0) * graph.points[-1][1]
+            break  # all that are older are worth the same
+        worth = np.interp(first_ns + ago * step_ns, *graph.knots_ns)
+        total += np.where(ago < count, worth, 0.0)
+    mean: Floats = total / count
+    return mean
 
 
 def test_files_are_answered_at_the_cost_of_one_job_each() -> None:

@@ -149,7 +149,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
                         "event time."),
     "queries.NAME.class": (f'`"{DEFAULT_CLASS}"`', "A declared class."),
     "queries.NAME.qos": ("that of the class", "QoS graph, `[[latency_s, utility], ...]`. It starts "
-                         "at `[0, 1.0]` and never rises."),
+                         "at `[0, 1.0]`, never rises and has at most 100 points."),
     "queries.NAME.weight": ("`1`", "Freshness weight in (0, 1]."),
     "queries.NAME.subscribers": ("", "In place of `weight`: how many registered the query. Its "
                                  "weight is its share of the largest such number."),

@@ -11,7 +11,6 @@ listed never matters.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,9 @@ BOX_KINDS: tuple[str, ...] = get_args(BoxKind)
 Service = Literal["constant", "exponential"]
 SERVICES: tuple[str, ...] = get_args(Service)
 DEFAULT_CLASS = "default"
+#: Priorities of classes. Shares of a period (``cqc``) are still above 0 at both ends, and what all
+#: classes yield together can be added up in floats.
+LEAST_PRIORITY, MOST_PRIORITY = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +41,9 @@ class QueryClass:
     qos: QoSGraph | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.priority) and self.priority > 0):
-            raise ConfigError(
-                f"class {self.name!r}", f"priority {self.priority}", "priorities are above 0"
-            )
+        if not LEAST_PRIORITY <= self.priority <= MOST_PRIORITY:
+            remedy = f"priorities are above 0, from {LEAST_PRIORITY:g} to {MOST_PRIORITY:g}"
+            raise ConfigError(f"class {self.name!r}", f"priority {self.priority}", remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
 from daybreak.simulation.executor import VirtualExecutor
+from daybreak.simulation.limit_laws import LIMIT_LAWS
 from daybreak.simulation.loop import SimulationLoop
 from daybreak.simulation.query_laws import QUERY_LAWS, Make
 from daybreak.simulation.simulate import simulate
@@ -189,6 +190,7 @@ LAWS: Sequence[Callable[[Make], None]] = (
     survives_changes,
     starves_nothing_if_it_says_so,
     *QUERY_LAWS,
+    *LIMIT_LAWS,
 )
 
 

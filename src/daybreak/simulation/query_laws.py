@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
-from daybreak.policies.base import BasePolicy, Plan, Step, Wait, Work
+from daybreak.policies.base import BasePolicy, Cell, Plan, Step, Wait, Work
 from daybreak.simulation.loop import NEVER
 
 Make = Callable[[], BasePolicy]
@@ -43,13 +43,36 @@ class Decided(NamedTuple):
     plan: Plan
 
 
+class _Windowed(SystemState):
+    """Queries by themselves, some of which answer windows."""
+
+    def __init__(
+        self, network: Network, workers: int, *, rides: bool, slides_ns: Sequence[int]
+    ) -> None:
+        super().__init__(network, workers, rides=rides)
+        self._slides_ns = slides_ns
+
+    @property
+    def cells(self) -> list[Cell]:
+        cells = super().cells
+        slides = zip(cells, self._slides_ns, strict=False)
+        return [c._replace(slide_ns=s) for c, s in slides] + cells[len(self._slides_ns) :]
+
+
 class Jobs:
     """Workers that run queries of one box each as jobs, in virtual time."""
 
     def __init__(
-        self, policy: BasePolicy, network: Network, *, workers: int = 1, rides: bool = False
+        self,
+        policy: BasePolicy,
+        network: Network,
+        *,
+        workers: int = 1,
+        rides: bool = False,
+        slides_ns: Sequence[int] = (),
     ) -> None:
-        self.state = SystemState(network, workers, rides=rides)
+        """``slides_ns``: of each query, how far apart the windows close that it answers."""
+        self.state = _Windowed(network, workers, rides=rides, slides_ns=slides_ns)
         self.policy = policy
         self.now_ns = 0
         self.decided: list[Decided] = []

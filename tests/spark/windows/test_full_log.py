@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.spark.windows.logs import START, S, declare, feed
 from tests.until import until
 

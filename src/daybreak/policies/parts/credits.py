@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 
 
 def quotas(priorities: Sequence[float], period: float) -> list[float]:
@@ -24,6 +25,19 @@ class Credits:
             return True
         self.credit[cls] += self.quota[cls]
         return False
+
+    def debt(self, cls: int) -> int:
+        """How many turns the class skips before it begins again."""
+        credit, quota = self.credit[cls], self.quota[cls]
+        if credit > 0:
+            return 0
+        return floor(-credit / quota) + 1
+
+    def idle(self, cls: int, turns: int) -> int:
+        """Goes through so many turns at once, with nothing to run; returns how many began."""
+        begun = max(0, turns - self.debt(cls))
+        self.credit[cls] = self.quota[cls] if begun else self.credit[cls] + turns * self.quota[cls]
+        return begun
 
     def ended(self, cls: int, used: float) -> None:
         """What was not used is dropped; what was overdrawn is owed.

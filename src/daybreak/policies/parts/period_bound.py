@@ -14,7 +14,6 @@ however uneven its jobs and whatever it leaves out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +104,7 @@ def _periods(offer: Offer, fixed_s: float, work: float) -> tuple[Floats, _Mean]:
         most = 4 + _BEYOND * end_s / offer.slide_s
         slides = np.unique(np.geomspace(1, most, _FINE // 2).astype(np.int64))
         period: Floats = slides * np.float64(offer.slide_s)
-        return period, _WindowMean(fixed_s + work * period, slides, offer.slide_s, end_s)
+        return period, _WindowMean(fixed_s + work * period, slides, offer.slide_s)
     gap_s = offer.together / offer.rate_per_s
     low = max(fixed_s / _SHORTER, 1e-6)
     high = _BEYOND * max(end_s, gap_s, low)
@@ -139,16 +138,10 @@ class _RowMean(_Mean):
 class _WindowMean(_Mean):
     """Every so many-th window begins a job that answers all since the last."""
 
-    def __init__(
-        self, job_s: Floats, slides: NDArray[np.int64], slide_s: float, end_s: float
-    ) -> None:
-        ago = np.arange(min(int(slides[-1]), ceil(end_s / slide_s) + 1))
-        self._late_ns = (job_s[:, None] + ago * slide_s) * NS_PER_S
-        self._answered = ago < slides[:, None]
-        self._slides = slides
+    def __init__(self, job_s: Floats, slides: NDArray[np.int64], slide_s: float) -> None:
+        self._job_ns = job_s * NS_PER_S
+        self._slide_ns = np.array([slide_s * NS_PER_S])
+        self._slides = slides.astype(np.float64)
 
     def __call__(self, graph: QoSGraph) -> Floats:
-        worth = np.interp(self._late_ns, *graph.knots_ns)
-        older = np.maximum(self._slides - worth.shape[1], 0) * graph.points[-1][1]
-        mean: Floats = ((worth * self._answered).sum(axis=1) + older) / self._slides
-        return mean
+        return graph.mean_of_steps(self._job_ns, self._slide_ns, self._slides)

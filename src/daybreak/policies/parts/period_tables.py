@@ -192,9 +192,9 @@ def tabulate(
     latency = lag + others / 2 + (period - others / 2) / arrivals
     for graph, rows, weights in of.windows:
         slide = of.slide[rows]
-        worth = _mean_of_windows(
-            graph, np.maximum(np.rint(period[rows] / slide), 1), slide, lag[rows]
-        )
+        # A job answers all windows that closed since the last one began.
+        slides = np.maximum(np.rint(period[rows] / slide), 1.0)
+        worth = graph.mean_of_steps(lag[rows] * NS_PER_S, slide * NS_PER_S, slides)
         value[rows] += of.rate[rows] * weights[:, None] * worth
         latency[rows] = lag[rows] + (period[rows] - slide) / 2
     # Its jobs run one at a time: more than a worker they cannot take, and fall behind instead.
@@ -250,13 +250,3 @@ def _mean_worth(
     first: Floats = np.interp((lag + period) * NS_PER_S, *graph.knots_ns)
     worth: Floats = mean + (first - mean) / arrivals
     return worth
-
-
-def _mean_of_windows(graph: QoSGraph, slides: Floats, slide_s: Floats, lag: Floats) -> Floats:
-    """The mean worth of windows of which every so many-th begins a job that answers them all."""
-    total = np.zeros_like(lag)
-    for ago in range(int(slides.max())):
-        worth = np.interp((lag + ago * slide_s) * NS_PER_S, *graph.knots_ns)
-        total += np.where(ago < slides, worth, 0.0)
-    mean: Floats = total / slides
-    return mean

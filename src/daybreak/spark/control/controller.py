@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from math import isfinite
 
 from daybreak.engine.events import (
     AddQuery,
@@ -25,6 +24,7 @@ from daybreak.engine.events import (
     SwitchPolicy,
 )
 from daybreak.model.errors import ConfigError, suggestion
+from daybreak.model.network import QueryClass
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.application import usable_on_spark
 from daybreak.spark.catalog import Catalog
@@ -121,8 +121,7 @@ class Controller:
 
     def _set_priority(self, cls: str, priority: float, by: str) -> None:
         index = self._class(cls)
-        if not (isfinite(priority) and priority > 0):
-            raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
+        QueryClass(name=cls, priority=priority)  # refuses what no class may have
         was = self._state.class_priority[index]
         self._ask(lambda: SetPriority(index, float(priority)))
         self._changes.note(by, "class-priority", cls, was, priority)

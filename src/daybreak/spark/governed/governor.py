@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +20,7 @@ from py4j.protocol import Py4JError
 from daybreak.engine.events import Event, Pause, Resume, SetPriority, SwitchPolicy
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
+from daybreak.model.network import QueryClass
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
@@ -185,8 +185,7 @@ class Governor:
         """Gives a class another priority, above 0; takes effect at the next decision."""
         driver, roster = self._driver, self._roster
         was = roster.book.declared[roster.book.known(cls)].priority
-        if not (isfinite(priority) and priority > 0):
-            raise ConfigError(f"class {cls!r}", f"priority {priority}", "give one above 0")
+        QueryClass(name=cls, priority=priority)  # refuses what no class may have
 
         def change() -> None:
             roster.reclassify(cls, float(priority))
