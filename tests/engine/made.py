@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
-from daybreak.engine.events import Done, Event, Failure, JobEnded, Ran
+from daybreak.engine.events import Done, Event, Failure, JobEnded, Ran, Woke
 from daybreak.engine.inbox import Arrival, Inbox, Tick, Waiting, WholeInbox, closing
 from daybreak.engine.instructions import DEBUG, Group, Instruction, Notice, StartJob
 from daybreak.engine.queries import Owner, QueryFacts, QueryStatus
@@ -127,7 +127,7 @@ def ran(
 
 @dataclass
 class Bench:
-    """An engine, and the clocks that it is told."""
+    """An engine, and the clock that it is told."""
 
     facts: Sequence[QueryFacts]
     classes: str = ""
@@ -136,7 +136,6 @@ class Bench:
     policy: BasePolicy = field(default_factory=First)
     settings: Settings = field(default_factory=Settings)
     now_ns: int = 0
-    elapsed_ns: int = 0
 
     def __post_init__(self) -> None:
         self.network = network_of(self.facts, self.classes)
@@ -153,6 +152,11 @@ class Bench:
         """What the engine answers, without what is only for debugging."""
         out = self.engine.handle(self.now_ns, *events)
         return [i for i in out if not (isinstance(i, Notice) and i.level == DEBUG)]
+
+    def woke(self, now_ns: int) -> list[Instruction]:
+        """What the engine answers when it is that late."""
+        self.now_ns = now_ns
+        return self.tell(Woke())
 
     def segment(self, stream: str, rows: int, after_us: int | None = None) -> Segment:
         """The next of a stream."""

@@ -150,7 +150,7 @@ class Driven:
     network: Network
 
     def reset(self) -> None:
-        self.now_ns = self.elapsed_ns = 10 * SECOND
+        self.now_ns = 10 * SECOND
         self.network = network_of(FACTS, CLASSES)
         self.segments: dict[str, list[Segment]] = {stream: [] for stream in STREAMS}
         self.watermark_us = 0
@@ -252,9 +252,9 @@ class Driven:
         return inbox
 
     def pass_time(self, ms: int, jump_s: int = 0) -> None:
-        self.elapsed_ns += ms * MS
-        self.now_ns = max(1, self.now_ns + ms * MS + jump_s * SECOND)
-        self.tell(ev.Woke(self.elapsed_ns))
+        """``jump_s``: for so long the process was stopped."""
+        self.now_ns += ms * MS + jump_s * SECOND
+        self.tell(ev.Woke())
 
     def ends_well(self, job: StartJob, ms: int) -> None:
         done = tuple(self.done(group, "well", ms) for group in job.groups)

@@ -179,7 +179,7 @@ def test_a_query_that_waits_for_a_retry_is_dropped_and_not_tried_again() -> None
     job = arriving(bench)
     bench.tell(JobEnded(job.order, (), Failure("boom"), MS))
     assert bench.tell(Drop(0, command=7)) == [Finished(7)]
-    assert bench.tell(Woke(100 * SECOND)) == []
+    assert bench.woke(100 * SECOND) == []
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -223,7 +223,7 @@ def added(bench: Bench, box: int, facts: QueryFacts) -> AddQuery:
         Query(name=facts.name, output=facts.name, cls="l"),
     )
     inbox = inbox_of(facts)
-    inbox.arrive(Segment(3, "s", 0, 2))
+    inbox.arrive(Segment(0, "s", 0, 2))
     return AddQuery(box, facts, network, inbox)
 
 
@@ -231,7 +231,7 @@ def test_a_policy_that_keeps_learning_is_told_of_a_query_that_comes() -> None:
     bench = Bench([LONE], workers=2, policy=Learner())
     arriving(bench)
     new = QueryFacts("new", ("s",), "job")
-    group = Group((1,), (Waiting(3, "s", 2, 0),), (1,))
+    group = Group((1,), (Waiting(0, "s", 2, 0),), (1,))
     assert bench.tell(added(bench, 1, new)) == [start(2, [group], worker=0)]
     assert bench.engine.policy is bench.policy
     assert heard(bench) == [("arrival", 0, 5), ("added", 1), ("arrival", 1, 2)]
@@ -242,7 +242,7 @@ def test_another_policy_is_replaced_by_a_fresh_one() -> None:
     """It never hears of the job under way, only that somebody has that query."""
     bench = Bench([LONE], workers=2)
     job = arriving(bench)
-    group = Group((1,), (Waiting(3, "s", 2, 0),), (1,))
+    group = Group((1,), (Waiting(0, "s", 2, 0),), (1,))
     out = bench.tell(added(bench, 1, QueryFacts("new", ("s",), "job")))
     assert out == [start(2, [group], worker=0)]
     assert bench.engine.policy is not bench.policy
@@ -257,7 +257,7 @@ def test_a_name_that_was_dropped_comes_back_at_its_index_and_knows_nothing(
     bench = Bench([LONE, *PAIR], workers=3, policy=policy())
     bench.tell(Pause(0), Pause(1), Pause(2), SegmentArrived(bench.segment("s", 5)))
     bench.tell(Drop(0, command=7))
-    group = Group((0,), (Waiting(3, "s", 2, 0),), (0,))
+    group = Group((0,), (Waiting(0, "s", 2, 0),), (0,))
     assert bench.tell(added(bench, 0, LONE)) == [start(1, [group], worker=2)]
     assert bench.status(0).state == "running"
     bench.tell(SegmentArrived(bench.segment("s", 1)))
@@ -311,19 +311,19 @@ def undelivered(failures: int, then: str = "retrying") -> Notice:
 
 def test_a_sink_that_refuses_is_tried_again_before_anything_runs() -> None:
     bench = Bench([LONE])
-    bench.tell(Woke(0))
+    bench.woke(0)
     job = arriving(bench)
     report = ran(1, undelivered={"lone": Failure("full")})
     out: list[Instruction] = bench.tell(JobEnded(job.order, (Done((0,), report),), None, MS))
     assert out == [Account(0, (0,), (ITEM,), report, (10 * MS,)), undelivered(1)]
     assert bench.tell(SegmentArrived(bench.segment("s", 3))) == []
-    assert bench.tell(Woke(499 * MS)) == []
-    assert bench.tell(Woke(500 * MS)) == [Redeliver(0, 1)]
-    assert bench.tell(Woke(60 * SECOND)) == [], "never two at once"
+    assert bench.woke(499 * MS) == []
+    assert bench.woke(500 * MS) == [Redeliver(0, 1)]
+    assert bench.woke(60 * SECOND) == [], "never two at once"
     assert bench.tell(Resume(0, command=7)) == [Finished(7)]
-    assert bench.tell(Woke(61 * SECOND)) == [], "whatever operators ask for"
+    assert bench.woke(61 * SECOND) == [], "whatever operators ask for"
     assert bench.tell(Delivered(0, Failure("full"), 1)) == [undelivered(1)]
-    assert bench.tell(Woke(62 * SECOND)) == [Redeliver(0, 2)]
+    assert bench.woke(62 * SECOND) == [Redeliver(0, 2)]
     assert bench.tell(Delivered(0, None, 1)) == [], "an answer that nobody waits for"
     assert bench.tell(Delivered(0, None, 2)) == [
         Notice("well-again", "works again", 0),
@@ -333,8 +333,8 @@ def test_a_sink_that_refuses_is_tried_again_before_anything_runs() -> None:
 
 def test_a_delivery_does_not_resume_a_query_that_was_paused_meanwhile() -> None:
     bench = Bench([LONE])
-    bench.tell(Woke(0), Delivered(0, Failure("full")))
-    assert bench.tell(Woke(SECOND)) == [Redeliver(0, 1)]
+    bench.tell(Woke(), Delivered(0, Failure("full")))
+    assert bench.woke(SECOND) == [Redeliver(0, 1)]
     bench.tell(Pause(0))
     assert bench.tell(Delivered(0, None, 1)) == [Notice("well-again", "works again", 0)]
     assert (bench.status(0).state, bench.status(0).behind) == ("paused", False)

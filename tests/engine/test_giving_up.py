@@ -147,7 +147,7 @@ PARAMS = SheddingParams(window_s=1.0, patience_s=0.0, recover_s=1.0, by="uniform
 def overloaded(*facts: QueryFacts) -> Bench:
     """Jobs of 10 ms a tuple, and 200 tuples a second: twice as much as there is time for."""
     bench = Bench(facts, settings=Settings(shedding=PARAMS, rider_bound_ns=0))
-    bench.tell(Woke(0))
+    bench.woke(0)
     for _ in range(4):  # the first jobs, which do not count
         bench.tell(SegmentArrived(bench.segment("s", 10)))
         while bench.engine.busy:
@@ -162,9 +162,9 @@ def flooded(*facts: QueryFacts) -> Bench:
     bench = overloaded(*facts)
     bench.tell(SegmentArrived(bench.segment("s", 200)))
     bench.tell(SegmentArrived(bench.segment("s", 200)))
-    bench.tell(Woke(SECOND))
+    bench.woke(SECOND)
     bench.tell(SegmentArrived(bench.segment("s", 100)))
-    assert bench.tell(Woke(SECOND + 100 * MS)) == [], "not while it is in a job"
+    assert bench.woke(SECOND + 100 * MS) == [], "not while it is in a job"
     return bench
 
 
@@ -172,11 +172,11 @@ def test_under_overload_the_oldest_tuples_are_shed_once_no_job_has_the_query() -
     bench = overloaded(LONE)
     bench.tell(SegmentArrived(bench.segment("s", 200)))
     bench.tell(SegmentArrived(bench.segment("s", 200)))
-    [began] = bench.tell(Woke(SECOND))
+    [began] = bench.woke(SECOND)
     assert isinstance(began, Notice)
     assert (began.event, began.level) == ("shedding-began", WARNING)
     bench.tell(SegmentArrived(bench.segment("s", 100)))
-    assert bench.tell(Woke(SECOND + 100 * MS)) == [], "not while it is in a job"
+    assert bench.woke(SECOND + 100 * MS) == [], "not while it is in a job"
     out = bench.tell(ends(bench))
     [skip] = [i for i in out if isinstance(i, Skip)]
     assert (skip.why, jobs_in(out)) == ("shed", [])
@@ -192,7 +192,7 @@ def test_under_overload_the_oldest_tuples_are_shed_once_no_job_has_the_query() -
 def test_what_could_not_be_recorded_stays_due() -> None:
     bench = flooded(LONE)
     first = next(i for i in bench.tell(ends(bench)) if isinstance(i, Skip))
-    assert not jobs_in(bench.tell(Woke(SECOND + 200 * MS))), "one skip after the other"
+    assert not jobs_in(bench.woke(SECOND + 200 * MS)), "one skip after the other"
     [job] = bench.tell(Skipped(first.skip, recorded=False))
     assert isinstance(job, StartJob)
     bench.tell(SegmentArrived(bench.segment("s", 200)))
@@ -213,7 +213,7 @@ def test_a_query_does_not_lose_what_its_predecessor_at_the_same_index_was_to_los
     bench.tell(AddQuery(0, LONE, bench.network, inbox_of(LONE)))
     bench.tell(SegmentArrived(bench.segment("s", 50)))
     bench.tell(SegmentArrived(bench.segment("s", 50)))
-    assert bench.tell(Woke(SECOND + 200 * MS)) == []
+    assert bench.woke(SECOND + 200 * MS) == []
     [_, job] = bench.tell(ends(bench))
     assert isinstance(job, StartJob)
     assert job.groups[0].tuples == 50

@@ -71,11 +71,39 @@ def test_a_segment_becomes_a_job_and_its_end_is_accounted_for() -> None:
 
 
 def test_what_waits_already_is_pending_once_the_engine_is_started() -> None:
-    bench = Bench([LONE])
+    bench = Bench([LONE], now_ns=5)
     item = Waiting(3, "s", 2, 0)
     bench.engine.queries.inboxes[0].put(item)
     bench.engine.queries.show(0)
     assert bench.tell(Started()) == [start(1, [Group((0,), (item,), (0,))])]
+
+
+def test_what_an_earlier_process_stamped_ahead_of_the_clock_has_arrived_by_the_start() -> None:
+    bench = Bench([QueryFacts("q", ("s",), "job")], now_ns=5, policy=Idle())
+    for arrival_ns in (3, SECOND, 4):
+        bench.engine.queries.inboxes[0].put(Waiting(arrival_ns, "s", 2, 0))
+    bench.tell(Started())
+    assert [w.arrival_ns for w in bench.waiting(0)] == [3, 5, 4]
+    assert bench.engine.state.arrival_sum_ns == [2 * (3 + 5 + 4)]
+
+
+def test_policies_are_never_told_an_earlier_time_than_before() -> None:
+    idle, seen = Idle(), []
+    bench = Bench([LONE], policy=idle)
+    for now_ns in (5, 9, 2, 10):
+        bench.woke(now_ns)
+        seen.append(idle.now_ns)
+    assert seen == [5, 9, 9, 10]
+
+
+class Idle(First):
+    """Plans nothing, and remembers when it was asked."""
+
+    name = "idle"
+    now_ns = 0
+
+    def decide(self, now_ns: int, worker: int) -> None:
+        self.now_ns = now_ns
 
 
 def test_what_arrives_during_a_job_is_the_next_one() -> None:
@@ -118,9 +146,9 @@ def test_a_policy_that_waits_is_asked_again() -> None:
     bench.policy.plans = [Wait(50 * MS), Wait(0)]
     assert bench.tell(SegmentArrived(bench.segment("s", 5))) == [WakeAt(50 * MS)]
     bench.now_ns = 50 * MS
-    assert bench.tell(Woke(50 * MS)) == [WakeAt(51 * MS)], "not at once, and without end"
+    assert bench.woke(50 * MS) == [WakeAt(51 * MS)], "not at once, and without end"
     bench.now_ns = 51 * MS
-    assert job_in(bench.tell(Woke(51 * MS))).plan == Plan((Step(0),))
+    assert job_in(bench.woke(51 * MS)).plan == Plan((Step(0),))
 
 
 def test_after_a_stop_jobs_end_and_no_other_is_started() -> None:
@@ -217,7 +245,7 @@ def test_a_plan_whose_query_runs_along_already_is_overtaken() -> None:
 def test_a_query_that_fails_is_tried_again_on_half_then_parked() -> None:
     limits = Limits(retries=2, retry_s=0.5)
     bench = Bench([LONE], settings=Settings(limits=limits))
-    bench.tell(Woke(0))
+    bench.woke(0)
     bench.tell(SegmentArrived(bench.segment("s", 8)))
     failure = Failure("boom")
     assert bench.tell(JobEnded(1, (), failure, 3 * MS)) == [
@@ -225,13 +253,13 @@ def test_a_query_that_fails_is_tried_again_on_half_then_parked() -> None:
     ]  # fmt: skip
     assert (bench.status(0).state, bench.owner(0)) == ("retrying", Owner.HELD)
     bench.now_ns = 900 * SECOND  # somebody sets the clock: nothing comes of it
-    assert bench.tell(Woke(499 * MS)) == []
+    assert bench.woke(499 * MS) == []
     half = Waiting(0, "s", 4, 0)
-    assert bench.tell(Woke(500 * MS)) == [start(2, [Group((0,), (half,), (0,))])]
+    assert bench.woke(500 * MS) == [start(2, [Group((0,), (half,), (0,))])]
     assert bench.tell(JobEnded(2, (), failure, 3 * MS))[0] == failed(0, 2, 4)
-    assert bench.tell(Woke(1499 * MS)) == [], "after twice as long"
+    assert bench.woke(1499 * MS) == [], "after twice as long"
     quarter = Waiting(0, "s", 2, 0)
-    assert bench.tell(Woke(1500 * MS)) == [start(3, [Group((0,), (quarter,), (0,))])]
+    assert bench.woke(1500 * MS) == [start(3, [Group((0,), (quarter,), (0,))])]
     assert bench.tell(JobEnded(3, (), failure, 3 * MS)) == [
         failed(0, 3, 2, "parked"),
         Notice(
@@ -243,7 +271,7 @@ def test_a_query_that_fails_is_tried_again_on_half_then_parked() -> None:
         ),
         AccountFailure(0, (0,), 2, 3 * MS),
     ]
-    assert bench.tell(Woke(900 * SECOND)) == []
+    assert bench.woke(900 * SECOND) == []
     assert (bench.engine.quiet, bench.waiting(0)[0]) == (True, quarter)
 
 
@@ -251,7 +279,7 @@ def test_a_query_that_works_again_takes_more_each_time() -> None:
     bench = Bench([LONE])
     bench.tell(SegmentArrived(bench.segment("s", 8)))
     bench.tell(JobEnded(1, (), Failure("boom"), 1))
-    job = job_in(bench.tell(Woke(SECOND)))
+    job = job_in(bench.woke(SECOND))
     assert job.groups[0].tuples == 4
     out = bench.tell(bench.well(job), SegmentArrived(bench.segment("s", 9)))
     assert Notice("well-again", "works again", 0) in out
@@ -266,7 +294,7 @@ def test_our_own_disk_is_no_fault_of_the_querys() -> None:
     group = Group((0,), (Waiting(0, "s", 8, 0),), (0,))
     for n in range(1, 6):
         bench.tell(JobEnded(n, (), Failure("disk full", ours=True), 1))
-        assert bench.tell(Woke(n * 100 * SECOND)) == [start(n + 1, [group])]
+        assert bench.woke(n * 100 * SECOND) == [start(n + 1, [group])]
 
 
 def test_after_a_group_failed_suspects_run_alone_and_come_back() -> None:
@@ -310,15 +338,15 @@ def test_of_several_groups_one_fails_and_ranges_go_back_in_order() -> None:
 
 def test_a_job_past_its_time_is_cancelled_every_second_then_abandoned() -> None:
     bench = Bench(PAIR, settings=Settings(limits=Limits(job_timeout_s=2.0)))
-    bench.tell(Woke(0), SegmentArrived(bench.segment("s", 5)))
+    bench.tell(Woke(), SegmentArrived(bench.segment("s", 5)))
     cancel, abandon = CancelJob(0, 1), AbandonJob(0, 1)
-    seen = {ms: bench.tell(Woke(ms * MS)) for ms in (2000, 2001, 2500, 3001, 4001, 5001, 6001)}
+    seen = {ms: bench.woke(ms * MS) for ms in (2000, 2001, 2500, 3001, 4001, 5001, 6001)}
     assert seen == {
         2000: [], 2001: [cancel], 2500: [], 3001: [cancel], 4001: [cancel], 5001: [cancel],
         6001: [cancel],
     }  # fmt: skip
-    assert bench.tell(Woke(7001 * MS)) == [cancel, abandon]
-    assert bench.tell(Woke(8001 * MS)) == [cancel], "once; it may be committing"
+    assert bench.woke(7001 * MS) == [cancel, abandon]
+    assert bench.woke(8001 * MS) == [cancel], "once; it may be committing"
     timed_out = Failure("boom", timeout=True)
     out = bench.tell(JobEnded(1, (), timed_out, 8 * SECOND))
     item = Waiting(0, "s", 5, 0)
@@ -335,11 +363,11 @@ def test_each_group_of_an_order_has_the_time_limit() -> None:
     bench = Bench([LONE, other], settings=Settings(limits=Limits(job_timeout_s=2.0)))
     assert isinstance(bench.policy, First)
     bench.policy.plans = [Plan((Step(0), Step(1)))]
-    bench.tell(Woke(0), SegmentArrived(bench.segment("s", 5)))
+    bench.tell(Woke(), SegmentArrived(bench.segment("s", 5)))
     cancel, abandon = CancelJob(0, 1), AbandonJob(0, 1)
-    assert bench.tell(Woke(8 * SECOND)) == [cancel, abandon]
+    assert bench.woke(8 * SECOND) == [cancel, abandon]
     assert bench.tell(JobBegan(1, 1)) == []
     cancel, abandon = CancelJob(0, 1, group=1), AbandonJob(0, 1, group=1)
-    assert bench.tell(Woke(10 * SECOND)) == []
-    assert bench.tell(Woke(11 * SECOND)) == [cancel]
-    assert bench.tell(Woke(16 * SECOND)) == [cancel, abandon]
+    assert bench.woke(10 * SECOND) == []
+    assert bench.woke(11 * SECOND) == [cancel]
+    assert bench.woke(16 * SECOND) == [cancel, abandon]

@@ -56,8 +56,8 @@ class Core:
         #: Counts policies: orders of an earlier one are not this one's.
         self.epoch = 0
         self.work = Work()
+        #: The engine's one clock. It never goes back, so that policies need not expect it.
         self.now_ns = 0
-        self.elapsed_ns = 0
         self.out: list[Instruction] = []
         policy.attach(self.state, self.work, settings.seed)
 

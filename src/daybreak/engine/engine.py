@@ -86,10 +86,12 @@ class Engine:
     def handle(self, now_ns: int, *events: ev.Event) -> list[Instruction]:
         """What is to be done because of these events, which happened by now.
 
-        Idle workers are given work once, after the last of them.
+        Idle workers are given work once, after the last of them. ``now_ns`` counts from anywhere
+        and never goes back: retries, time limits and all that policies decide go by it, and so
+        must the stamps of what arrives.
         """
         core = self._core
-        core.now_ns = now_ns
+        core.now_ns = max(core.now_ns, now_ns)
         for event in events:
             self._handlers[type(event)](event)
         if not self._stopping:
@@ -184,12 +186,13 @@ class Engine:
     # Events
 
     def _started(self, _event: ev.Started) -> None:
-        for box, pending in enumerate(self.state.pending):
-            if pending:
+        for box in range(len(self.queries)):
+            self.queries.inboxes[box].arrived_by(self._core.now_ns)
+            self.queries.show(box)
+            if pending := self.state.pending[box]:
                 self._core.arrived(box, pending)
 
-    def _woke(self, event: ev.Woke) -> None:
-        self._core.elapsed_ns = event.elapsed_ns
+    def _woke(self, _event: ev.Woke) -> None:
         self._orders.watch()
         self._lifecycle.retry()
         if self._shedding is not None:
@@ -277,6 +280,7 @@ class Engine:
         core, box = self._core, event.box
         self.state.adopt(event.network)
         self.state.renew(box)
+        event.inbox.arrived_by(core.now_ns)
         self.queries.add(box, event.facts, event.inbox)
         self.queries.own(box, Owner.IDLE)
         core.compositor.adopt(box)

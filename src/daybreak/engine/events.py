@@ -79,12 +79,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Woke:
-    """Time has passed. Sent several times a second, and at every ``WakeAt``.
-
-    ``elapsed_ns`` is a clock that nobody sets: retries and time limits count by it.
-    """
-
-    elapsed_ns: int
+    """Time has passed. Sent several times a second, and at every ``WakeAt``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,14 @@ class Inbox:
             self.waiting.appendleft(item)
             self._count(item, 1)
 
+    def arrived_by(self, now_ns: int) -> None:
+        """What waits has arrived by now, whatever clock has stamped it: an earlier process may
+        have had one that was ahead, and nobody can wait for a tuple of tomorrow."""
+        if any(item.arrival_ns > now_ns for item in self.waiting):
+            arrived = [w._replace(arrival_ns=min(w.arrival_ns, now_ns)) for w in self.waiting]
+            self.waiting = deque(arrived)
+            self.arrival_sum_ns = sum(w.tuples * w.arrival_ns for w in arrived)
+
     @property
     def head_ns(self) -> int:
         return self.waiting[0].arrival_ns if self.waiting else 0

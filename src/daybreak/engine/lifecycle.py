@@ -70,7 +70,7 @@ class Lifecycle:
         """A query that fails is tried again, then parked; what waits for it stays."""
         core, status = self.core, self.core.queries.status[box]
         status.failed(
-            failure.error, taken, core.settings.limits, core.elapsed_ns, ours=failure.ours
+            failure.error, taken, core.settings.limits, core.now_ns, ours=failure.ours
         )
         core.notice(
             "job-failed" if taken else "delivery-failed", failure.error, box, level=WARNING,
@@ -127,7 +127,7 @@ class Lifecycle:
     def retry(self) -> None:
         """Queries whose time has come are tried again."""
         for box, status in enumerate(self.core.queries.status):
-            if status.state != "retrying" or self.core.elapsed_ns < status.retry_ns:
+            if status.state != "retrying" or self.core.now_ns < status.retry_ns:
                 continue
             if not status.behind:
                 status.state = "running"
@@ -212,7 +212,7 @@ class Lifecycle:
             if skipped is None:
                 core.emit(Finished(command.command, refused=True))
                 return
-            core.queries.status[box].resume(core.elapsed_ns)
+            core.queries.status[box].resume(core.now_ns)
             if core.queries.status[box].held:
                 core.queries.show(box)
             else:

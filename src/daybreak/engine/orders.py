@@ -80,7 +80,7 @@ class Orders:
         self._numbered += 1
         order = Order(
             self._numbered, worker, plan, groups, owner is Owner.EXPRESS, core.epoch,
-            core.elapsed_ns,
+            core.now_ns,
         )  # fmt: skip
         self.under_way[order.number] = order
         core.emit(StartJob(order.number, worker, plan, groups, replace(work)))
@@ -120,7 +120,7 @@ class Orders:
     def began(self, event: JobBegan) -> None:
         order = self.under_way.get(event.order)
         if order is not None:
-            order.group, order.began_ns, order.cancel_ns = event.group, self._core.elapsed_ns, 0
+            order.group, order.began_ns, order.cancel_ns = event.group, self._core.now_ns, 0
             order.abandoned = False  # where a commit kept the job before this one from that
 
     def watch(self) -> None:
@@ -128,11 +128,11 @@ class Orders:
         core = self._core
         timeout_ns = round(core.settings.limits.job_timeout_s * 1e9)
         for order in self.under_way.values():
-            late_ns = core.elapsed_ns - order.began_ns - timeout_ns
+            late_ns = core.now_ns - order.began_ns - timeout_ns
             if late_ns <= 0:
                 continue
-            if core.elapsed_ns >= order.cancel_ns:
-                order.cancel_ns = core.elapsed_ns + CANCEL_EVERY_NS
+            if core.now_ns >= order.cancel_ns:
+                order.cancel_ns = core.now_ns + CANCEL_EVERY_NS
                 core.emit(CancelJob(order.worker, order.number, order.group))
             if late_ns > GRACE_NS and not order.abandoned:
                 order.abandoned = True

@@ -109,7 +109,7 @@ class LoadShedding:
             self._came[box] = self._came.get(box, 0) + came
             if box in self._shares:
                 self._owed[box] = self._owed.get(box, 0.0) + self._shares[box] * came
-        now_ns = self._core.elapsed_ns
+        now_ns = self._core.now_ns
         if self._reviewed_ns is None:
             self._reviewed_ns = now_ns
         elif now_ns - self._reviewed_ns >= self._window_ns:

@@ -215,7 +215,7 @@ class VirtualDriver:
 
     def _woke(self) -> None:
         self._wake_ns = NEVER
-        self.tell(Woke(self.now_ns))
+        self.tell(Woke())
 
     def _change(self, until_ns: int) -> bool:
         """Makes the next change if it is due by then."""
