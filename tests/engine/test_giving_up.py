@@ -18,7 +18,6 @@ from daybreak.engine.events import (
     Resume,
     SegmentArrived,
     Skipped,
-    Woke,
 )
 from daybreak.engine.inbox import Waiting, closing
 from daybreak.engine.instructions import (

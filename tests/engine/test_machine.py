@@ -109,7 +109,10 @@ class EngineMachine(Driven, RuleBasedStateMachine):
                 self.lives[box].came += units([item])
             self.tell(ev.RangeArrived(tuple(boxes), item))
 
-    @rule(ms=st.sampled_from((1, 100, 600, 5_000, 20_000)), jump_s=st.sampled_from((0, 0, 900, 86_400)))
+    @rule(
+        ms=st.sampled_from((1, 100, 600, 5_000, 20_000)),
+        jump_s=st.sampled_from((0, 0, 900, 86_400)),
+    )
     def time(self, ms: int, jump_s: int) -> None:
         """``jump_s``: for so long the process was stopped."""
         self.pass_time(ms, jump_s)

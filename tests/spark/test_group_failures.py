@@ -24,7 +24,8 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.spark.driver import Driver, Hooks, new_command
+from daybreak.spark.driver import Driver, new_command
+from daybreak.spark.hooks import Hooks
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment

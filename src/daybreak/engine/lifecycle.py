@@ -69,9 +69,7 @@ class Lifecycle:
     def failed(self, box: int, failure: Failure, taken: int) -> None:
         """A query that fails is tried again, then parked; what waits for it stays."""
         core, status = self.core, self.core.queries.status[box]
-        status.failed(
-            failure.error, taken, core.settings.limits, core.now_ns, ours=failure.ours
-        )
+        status.failed(failure.error, taken, core.settings.limits, core.now_ns, ours=failure.ours)
         core.notice(
             "job-failed" if taken else "delivery-failed", failure.error, box, level=WARNING,
             failures=status.failures, tuples=taken or None, next=status.state,

@@ -9,6 +9,7 @@ from pathlib import Path
 from daybreak.engine.inbox import Inbox
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.application import CheckedApplication
 from daybreak.spark.event_time import NEVER
@@ -54,7 +55,7 @@ class Acceptance:
 
         The latter with the reason.
         """
-        checked, now_ns = self.application.checked, time.time_ns()
+        checked, now_ns = self.application.checked, CLOCK.now_ns()
         left = time_left_ns(self.log, checked, limits.keep_undeclared_ns, now_ns)
         why = f"not declared for {limits.keep_undeclared}"
         forgotten = {name: why for name, ns in left.items() if ns <= 0}

@@ -19,6 +19,7 @@ from daybreak.engine.inbox import Tick
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.runtime.accounting import Accounts
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.processor import processor_use
@@ -30,9 +31,10 @@ from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import Protocol
 from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.status import StatusReader
-from daybreak.spark.driver import Driver, Hooks
+from daybreak.spark.driver import Driver
 from daybreak.spark.failures import LeaseLost, LogUnavailable, failure_of
 from daybreak.spark.health import Health
+from daybreak.spark.hooks import Hooks
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.inflow import Inflow, SourceFactory
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
@@ -143,6 +145,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
     # Refused before the run directory is locked.
     sinks = application.sinks(run_dir, limits.job_timeout_s)
     with ExitStack() as files, ExitStack() as threads:
+        files.enter_context(CLOCK.held())
         storage, event_log = open_storage(application, run_dir, limits.lease_s, files)
         accepted = accept(Catalog(application, sinks), storage, event_log, options, files)
         log, store, dead_letters = storage.log, storage.store, storage.dead_letters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 
 #: What is changed of the run as a whole, or of a class, and not of a query.
@@ -20,12 +21,11 @@ class ChangeLog:
         self.entries: list[dict[str, object]] = []
 
     def note(self, by: str, what: str, subject: str, was: Any, value: Any) -> None:
-        now_ns = time.time_ns()
         change = {"by": by, "what": what, "subject": subject, "was": was, "value": value}
         self.entries.append(
             {
-                "at_s": round((now_ns - self._start_ns) / 1e9, 3),
-                "time_s": round(now_ns / 1e9, 3),
+                "at_s": round((CLOCK.now_ns() - self._start_ns) / 1e9, 3),
+                "time_s": round(time.time(), 3),
                 **change,
             }
         )

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple, Protocol
 
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
@@ -29,7 +28,7 @@ from daybreak.engine.events import (
     WatermarkRaised,
     Woke,
 )
-from daybreak.engine.inbox import Arrival, Tick, Waiting
+from daybreak.engine.inbox import Arrival, Tick
 from daybreak.engine.instructions import (
     AbandonJob,
     Account,
@@ -46,10 +45,10 @@ from daybreak.engine.instructions import (
     WakeAt,
 )
 from daybreak.model.errors import ConfigError
-from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.accounting import Accounts
-from daybreak.runtime.eventlog import Emit, silent
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
+from daybreak.spark.hooks import Hooks
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
@@ -57,6 +56,9 @@ from daybreak.spark.log.segments import Segment
 
 #: The engine is woken this often; retries and time limits wait for it.
 TICK_S = 0.1
+#: A loop that does not come round for so long does not end by itself: decisions take milliseconds,
+#: and what waits for a disk or a log's server gives up sooner once the run is stopping.
+STUCK_S = 60.0
 #: Numbers of commands that are answered later.
 _NUMBERS = count(1)
 
@@ -82,35 +84,6 @@ class Asked:
     after: Callable[[], None] = field(default=lambda: None)
 
 
-class Loop(Protocol):
-    """What maintenance between two decisions may do to the loop that calls it."""
-
-    def feed(self, *events: Event) -> None:
-        """Tells the engine at once; raises if rows could not be given up."""
-
-    def on_tick(self, tick: Tick) -> None:
-        """Queues a watermark, behind what has arrived before."""
-
-
-class Hooks(NamedTuple):
-    """What a driver needs done by others."""
-
-    #: Makes a worker's runner, its jobs tagged as told; called on the worker's thread.
-    new_runner: Callable[[str], JobRunner]
-    #: Ends the jobs of a tag.
-    cancel: Callable[[str], None]
-    #: Called every ``TICK_S``, on the loop's thread, with the loop itself.
-    tidy: Callable[[Loop], None]
-    #: Moves queries past what was taken from their inboxes for good, all or none, and why.
-    give_up: Callable[[Sequence[tuple[Runnable, Sequence[Waiting]]], str], None]
-    #: A disk that takes nothing now: what could not be done, and why; None when it could.
-    trouble: Callable[[str, str | None], None] = lambda _what, _why: None
-    #: Emits to the event log.
-    emit: Emit = silent
-    #: How busy the cores are that jobs share; None where jobs run on other machines.
-    processor: Callable[[], ProcessorUse | None] = lambda: None
-
-
 class Driver:
     """One engine, its worker threads and its queue of events."""
 
@@ -133,6 +106,10 @@ class Driver:
         self._skip_failure: Exception | None = None
         self._wake_ns = 0
         self._tick_s = 0.0
+        #: When the loop last came round.
+        self._round_s = time.monotonic()
+        #: The loop's thread did not end, and may change nothing any more.
+        self._left = False
         #: Queries whose committed results are to be brought to their sinks.
         self.redeliveries: queue.SimpleQueue[Redeliver] = queue.SimpleQueue()
         self._threads = Workers(
@@ -188,11 +165,23 @@ class Driver:
         self._stopping.set()
 
     def stop(self) -> None:
-        """Starts no further jobs; returns when those under way and the loop have ended."""
+        """Starts no further jobs; returns when those under way and the loop have ended.
+
+        A loop that is stuck, in a policy's decision for instance, is left behind.
+        """
         self._stopping.set()
-        self._events.put(Woke(time.monotonic_ns()))  # the loop need not wait for its next tick
-        if self._thread is not None:
-            self._thread.join()
+        self._events.put(Woke())  # the loop need not wait for its next tick
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(TICK_S)
+            if self.busy_s() > STUCK_S and self._thread.is_alive():
+                self._left, policy = True, self.engine.policy.name
+                finding = f"policy {policy!r} has come to no decision for {STUCK_S:g} s"
+                self.failure = self.failure or ConfigError("scheduler", finding, "use another one")
+                break
+
+    def busy_s(self) -> float:
+        """For how long the loop has been at what it is doing; a fraction of a second is usual."""
+        return time.monotonic() - self._round_s
 
     def underway(self) -> list[tuple[int, Group, float]]:
         """Workers at work, their present job and for how long (s) they are at it."""
@@ -222,13 +211,16 @@ class Driver:
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
-        self._threads.join()
+        if self._left:
+            self._threads.leave()
+        else:
+            self._threads.join()
 
     # The loop's thread
 
     def run(self, *first: Event) -> None:
         """Until it is stopped and every job has ended; ``first``: how queries stand then."""
-        self.feed(Woke(time.monotonic_ns()), *first, Started())
+        self.feed(Woke(), *first, Started())
         while self._advance():
             pass
 
@@ -246,9 +238,9 @@ class Driver:
             self.failure = self.failure or error
 
     def _advance(self) -> bool:
-        wait_s = TICK_S
+        self._round_s, wait_s = time.monotonic(), TICK_S
         if self._wake_ns:
-            wait_s = min(wait_s, max(0.0, (self._wake_ns - time.time_ns()) / 1e9))
+            wait_s = min(wait_s, max(0.0, (self._wake_ns - CLOCK.now_ns()) / 1e9))
         try:
             event: Event | Asked | None = self._events.get(timeout=wait_s)
         except queue.Empty:
@@ -289,13 +281,13 @@ class Driver:
         due = now_s >= self._tick_s
         if due:
             self._tick_s = now_s + TICK_S
-            self.accounts.tick(time.time_ns())
+            self.accounts.tick(CLOCK.now_ns())
             self.engine.state.processor = self._hooks.processor()
             self._hooks.tidy(self)
             self._threads.cancel_left()
-        if self._wake_ns and time.time_ns() >= self._wake_ns:
+        if self._wake_ns and CLOCK.now_ns() >= self._wake_ns:
             self._wake_ns, due = 0, True
-        return [Woke(time.monotonic_ns())] if due else []
+        return [Woke()] if due else []
 
     def _note_trouble(self, what: str) -> None:
         """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
@@ -319,7 +311,10 @@ class Driver:
                 asked.answer.set_exception(error)
 
     def _tell(self, *events: Event) -> None:
-        for instruction in self.engine.handle(time.time_ns(), *events):
+        instructions = self.engine.handle(CLOCK.now_ns(), *events)
+        if self._left:
+            raise RuntimeError("the run has ended meanwhile")
+        for instruction in instructions:
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: Instruction) -> None:
@@ -330,7 +325,7 @@ class Driver:
             case Account():
                 self.accounts.ran(instruction)
             case AccountFailure():
-                self.accounts.failed(instruction, time.time_ns())
+                self.accounts.failed(instruction, CLOCK.now_ns())
             case Notice(event, message, box, level, fields):
                 name = None if box is None else self.engine.queries.facts[box].name
                 self._hooks.emit(event, message, level=level, query=name, **fields)

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from daybreak.engine.events import Failure
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.catalog import Catalog
-from daybreak.spark.driver import Driver, Loop
+from daybreak.spark.driver import Driver
 from daybreak.spark.failures import LogUnavailable, failure_of, one_line
+from daybreak.spark.hooks import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
@@ -99,7 +101,7 @@ class Maintenance:
         with self._forgiving("tidy"):
             if self._retention.is_due():
                 self._retention.make_room(loop)
-            now_ns, monotonic_ns = time.time_ns(), time.monotonic_ns()
+            now_ns, monotonic_ns = CLOCK.now_ns(), time.monotonic_ns()
             blocked, failing = self._backpressure.full, self._backpressure.failing
             for tick in self._clocks.silences(
                 now_ns, monotonic_ns, blocked=blocked, failing=failing
@@ -164,6 +166,6 @@ def redeliver(
 
 def prune(log: CommitLog, catalog: Catalog) -> None:
     """Forgets commits that are over and done with, and what never came to a commit."""
-    log.prune(time.time_ns() - COMMITS_KEPT_NS)
+    log.prune(CLOCK.now_ns() - COMMITS_KEPT_NS)
     log.settle()
     sweep(log, catalog.sinks)

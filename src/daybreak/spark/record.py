@@ -10,6 +10,7 @@ from pathlib import Path
 from daybreak.engine.engine import Engine
 from daybreak.engine.state import JobState
 from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
@@ -30,7 +31,7 @@ class Figures:
     """What is measured since the start."""
 
     def __init__(self, state: JobState) -> None:
-        self.start_ns = time.time_ns()
+        self.start_ns = CLOCK.now_ns()
         self.state = state
         self.monitor = Monitor(state.network)
         self.recorder = Recorder()
@@ -38,7 +39,7 @@ class Figures:
 
     @property
     def elapsed_s(self) -> float:
-        return (time.time_ns() - self.start_ns) / 1e9
+        return (CLOCK.now_ns() - self.start_ns) / 1e9
 
 
 @dataclass(frozen=True)

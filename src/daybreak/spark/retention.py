@@ -18,9 +18,10 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.events import LogFull
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.lifecycle import SHED
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.catalog import Catalog
-from daybreak.spark.driver import Loop
+from daybreak.spark.hooks import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.jobs.runnable import Runnable
@@ -84,7 +85,7 @@ class Retention:
 
     def remove_passed(self) -> None:
         """Removes segments that every query has passed and their stream does not retain."""
-        now_ns = time.time_ns()
+        now_ns = CLOCK.now_ns()
         for stream in self._catalog.application.streams:
             unread = Cursor(self._engine.next_seq.get(stream, 0), 0)
             low = self._log.low_water(stream) or unread

@@ -39,6 +39,7 @@ from daybreak.spark.control.requests import (
     Start,
     UsePolicy,
 )
+from daybreak.spark.draining import await_quiet
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.memory import MemorySink
@@ -264,30 +265,28 @@ class Run:
         """Waits until bounded input has been read and every query has answered all of it.
 
         Paused and parked queries are not waited for, nor are streams that have stopped.
-        ``ConfigError`` after ``timeout_s``, or if every stream has stopped.
+        ``ConfigError`` after ``timeout_s``, which names what is left, or if every stream has
+        stopped.
         ``flush``: the input ends here, so windows that are still open are closed and answered,
         too. A row that comes for one of them in a later run is late. Windows over a stopped
         stream stay open.
         """
+        driver, inflow = self.parts.driver, self.parts.inflow
         until = time.monotonic() + timeout_s
-        inflow = self.parts.inflow
-        inflow.sources.drain()
-        self._await_quiet(until, timeout_s)
-        if flush:
-            inflow.flush(self.parts.driver.on_tick, lambda: self._await_quiet(until, timeout_s))
 
-    def _await_quiet(self, until: float, timeout_s: float) -> None:
-        while not self.parts.driver.ask().result(timeout=timeout_s):
-            self.healthy()
-            if time.monotonic() > until:
-                raise ConfigError(self.name, f"still has work after {timeout_s:g} s", "wait longer")
-            time.sleep(0.02)
+        def wait() -> None:
+            await_quiet(driver, self.name, self.healthy, until - time.monotonic(), timeout_s)
+
+        inflow.sources.drain()
+        wait()
+        if flush:
+            inflow.flush(driver.on_tick, wait)
 
     def stop(self) -> RunReport:
         """Ends sources, jobs and threads, in this order, and writes the report.
 
-        Jobs under way end first; what was committed is delivered. Further calls return the same
-        report.
+        Jobs under way end first; what was committed is delivered. A policy that never comes to a
+        decision is left behind after a minute. Further calls return the same report.
         """
         if self._report is not None:
             return self._report

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit, EventLog
 from daybreak.spark.acceptance import Acceptance
 from daybreak.spark.application import CheckedApplication
@@ -159,7 +160,7 @@ def _catch_up(catalog: Catalog, log: CommitLog) -> None:
     progress = log.progress()
     for view in catalog.views():
         if view.query in progress:
-            view.closed(progress[view.query].closed_us, time.time_ns())
+            view.closed(progress[view.query].closed_us, CLOCK.now_ns())
 
 
 def announce_start(accepted: Accepted) -> None:

@@ -43,8 +43,9 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.control.status import StatusReader
-from daybreak.spark.driver import Driver, Hooks
+from daybreak.spark.driver import Driver
 from daybreak.spark.health import Health
+from daybreak.spark.hooks import Hooks
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from daybreak.engine.queries import QueryStatus
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.class_rows import class_rows
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import (
     ChangeRow,
     Edge,
@@ -132,7 +132,7 @@ class StatusReader:
         cls = state.query_class[q]
         waiting, head_ns = self.driver.waiting(q)
         behind, behind_s = self._behind(q, waiting, head_ns) if checked.is_whole else (None, None)
-        waited_s = round((time.time_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
+        waited_s = round((CLOCK.now_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
         return QueryRow(
             number=q,
             name=runnable.name,
@@ -168,7 +168,7 @@ class StatusReader:
         ]
         rows = waiting + sum(w.tuples for w in taken)
         oldest_ns = min((w.arrival_ns for w in taken), default=head_ns)
-        return rows, round(max(0, time.time_ns() - oldest_ns) / NS_PER_S, 3) if rows else 0.0
+        return rows, round(max(0, CLOCK.now_ns() - oldest_ns) / NS_PER_S, 3) if rows else 0.0
 
     def _edges(self, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
         return tuple(

@@ -30,6 +30,7 @@ from daybreak.engine.instructions import (
 )
 from daybreak.model.limits import Limits
 from daybreak.policies.base import BasePolicy
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.gates.bridge import (
     Bridge,
@@ -42,6 +43,7 @@ from daybreak.spark.gates.bridge import (
     Seen,
     Trouble,
 )
+from daybreak.spark.governed.backlog import NS_PER_MS
 from daybreak.spark.governed.class_book import ClassBook
 from daybreak.spark.governed.governed_queries import FreeQuery, Governed, Restart
 from daybreak.spark.governed.governed_record import GovernedRecord
@@ -146,7 +148,7 @@ class GovernedDriver:
         """One round: what the gates report, what was asked, what the engine answers."""
         wait_s = TICK_S
         if self._wake_ns:
-            wait_s = min(wait_s, max(0.0, (self._wake_ns - time.time_ns()) / 1e9))
+            wait_s = min(wait_s, max(0.0, (self._wake_ns - CLOCK.now_ns()) / 1e9))
         events = self._bridge.poll(max(1, round(wait_s * 1000)))
         began = time.thread_time_ns()
         for event in events:
@@ -179,13 +181,13 @@ class GovernedDriver:
     def _note_time(self) -> None:
         now_s = time.monotonic()
         due = now_s >= self._tick_s
-        if self._wake_ns and time.time_ns() >= self._wake_ns:
+        if self._wake_ns and CLOCK.now_ns() >= self._wake_ns:
             self._wake_ns, due = 0, True
         if not due:
             return
         self._tick_s = now_s + TICK_S
         if (accounts := self.roster.accounts) is not None:
-            accounts.tick(time.time_ns())
+            accounts.tick(CLOCK.now_ns())
         if self.record is not None:
             self.record.tick()
         for query in self._by_run.values():
@@ -194,13 +196,13 @@ class GovernedDriver:
             if now_s - at_s > ANNOUNCED_S:
                 del self._seen[run]
                 self.let_free(run, name, "belongs to another session")
-        self.roster.came.append(Woke(time.monotonic_ns()))
+        self.roster.came.append(Woke())
 
     def _ask_unseen(self, query: Governed, now_s: float) -> None:
         """Asks for a grant if there may be something to do that no probe sees."""
         wait_s = 0.0 if query.owed else self._idle_grant_s if query.blind else CAUTION_S
         idle = query.parked and query.job is None and not query.waits
-        if idle and now_s - query.idle_since_s >= wait_s and now_ms() >= query.due_ms:
+        if idle and now_s - query.idle_since_s >= wait_s and wall_ms() >= query.due_ms:
             self.roster.ask(query)
 
     # What the gates report
@@ -251,7 +253,8 @@ class GovernedDriver:
         if before is not None:
             self.roster.forget(before)
         restart = self.restarts.get(event.restart) if event.restart else None
-        query = Governed(name, event.run, event.cls, restart, now_ms())
+        since_ms = CLOCK.now_ns() // NS_PER_MS
+        query = Governed(name, event.run, event.cls, restart, since_ms)
         self.roster.queries[name] = self._by_run[event.run] = query
 
     def let_free(self, run: str, name: str, why: str) -> None:
@@ -321,7 +324,7 @@ class GovernedDriver:
         while roster.came and roster.engine is not None:
             events, roster.came = roster.came, []
             began = time.perf_counter_ns()
-            given = roster.engine.handle(time.time_ns(), *events)
+            given = roster.engine.handle(CLOCK.now_ns(), *events)
             for instruction in given:
                 self._carry_out(instruction)
             if any(isinstance(instruction, StartJob) for instruction in given):
@@ -340,7 +343,7 @@ class GovernedDriver:
                     for item in self._arrivals.new_in(query, read):
                         accounts.arrived(item.stream, item.arrival_ns, item.tuples)
             case AccountFailure(boxes=boxes):
-                accounts.failed(instruction, time.time_ns())
+                accounts.failed(instruction, CLOCK.now_ns())
                 if (query := self.roster.by_box.get(boxes[0])) is not None:
                     self.roster.failed[query.name] += 1
             case WakeAt(at_ns):
@@ -359,5 +362,6 @@ class GovernedDriver:
                 self._emit(event, message, level=level, query=name, **fields)
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def wall_ms() -> int:
+    """By the clock of Spark's triggers."""
+    return time.time_ns() // NS_PER_MS

@@ -10,6 +10,7 @@ from dataclasses import replace
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.state import JobState
 from daybreak.model.network import Network
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
@@ -64,7 +65,7 @@ class GovernedRecord:
         return True
 
     def _now_ns(self) -> int:
-        return time.time_ns() - self._roster.start_ns
+        return CLOCK.now_ns() - self._roster.start_ns
 
     def _figures(self) -> tuple[Monitor, JobState]:
         """What was measured; before the first query comes, nothing."""

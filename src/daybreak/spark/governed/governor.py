@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,6 +21,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import QueryClass
 from daybreak.policies.base import BasePolicy
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
@@ -101,7 +101,9 @@ class Governor:
         before = list(spark.streams.active)
         self._files = None if run_dir is None else GovernorFiles(Path(run_dir), name)
         events = None if self._files is None else self._files.events
-        self._journal = Journal(name, time.time_ns(), events)
+        self._clock = ExitStack()
+        self._clock.enter_context(CLOCK.held())
+        self._journal = Journal(name, CLOCK.now_ns(), events)
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
@@ -297,7 +299,7 @@ class Governor:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the governor was made."""
-        return (time.time_ns() - self._roster.start_ns) / 1e9
+        return (CLOCK.now_ns() - self._roster.start_ns) / 1e9
 
     def snapshot(
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
@@ -340,6 +342,7 @@ class Governor:
             thread.join(PATIENCE_S)
         if self._files is not None:
             self._files.close()
+        self._clock.close()
 
     def __enter__(self) -> Self:
         return self

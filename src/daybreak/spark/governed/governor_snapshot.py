@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.class_rows import NOTHING_YET, class_rows
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import (
     ChangeRow,
     ClassRow,
@@ -88,7 +88,7 @@ def take_snapshot(
 
 
 def _queries(roster: Roster, engine: Engine, history: History) -> tuple[QueryRow, ...]:
-    state, now_ns = engine.state, time.time_ns()
+    state, now_ns = engine.state, CLOCK.now_ns()
     rate, stale = history.arrived_per_s().tolist(), history.staleness().tolist()
     found: list[QueryRow] = []
     for governed in list(roster.queries.values()):
@@ -161,7 +161,7 @@ def _streams(queries: tuple[QueryRow, ...]) -> tuple[StreamRow, ...]:
 
 
 def _underway(roster: Roster) -> tuple[Underway, ...]:
-    found, now_ns = [], time.time_ns()
+    found, now_ns = [], CLOCK.now_ns()
     for governed in list(roster.queries.values()):
         if (job := governed.job) is not None:
             tuples = sum(item.tuples for item in job.taken)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from daybreak.engine.events import Done, Failure, JobBegan, JobEnded
 from daybreak.engine.instructions import StartJob
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import one_line
 from daybreak.spark.gates.bridge import Bridge, UnitGroup
 from daybreak.spark.governed.backlog import is_asked
@@ -53,7 +53,7 @@ class Granting:
         if order.done:
             self._roster.came.append(JobBegan(order.started.order, len(order.done)))
         units = self._roster.units(query, self._roster.allowed(query))
-        query.job = Job(order, group.taken, time.time_ns(), units)
+        query.job = Job(order, group.taken, CLOCK.now_ns(), units)
         query.left(())
         if query.run is not None:
             self.grant(query)
@@ -79,7 +79,7 @@ class Granting:
             groups = ()
         left = tuple(self._roster.waiting(query, group) for group in sorted(groups))
         query.left(groups)
-        self._next(query, job.done(query.box, left, time.time_ns()), job.cost_ns)
+        self._next(query, job.done(query.box, left, CLOCK.now_ns()), job.cost_ns)
 
     def stopped(self, query: Governed) -> None:
         """A query ended inside its turn, and not by a failure."""
@@ -115,7 +115,7 @@ class Granting:
 
 
 def since(began_ns: int) -> int:
-    return max(0, time.time_ns() - began_ns)
+    return max(0, CLOCK.now_ns() - began_ns)
 
 
 def one_line_of(error: BaseException) -> str:

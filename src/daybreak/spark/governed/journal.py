@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from daybreak.model.secrets import without_secrets
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import EventLog
 
 #: Who asks for a change.
@@ -58,7 +59,7 @@ class Journal:
         """Notes a change, who asked for it and when."""
         self.changes.append(
             {
-                "at_s": round((time.time_ns() - self._start_ns) / 1e9, 3),
+                "at_s": round((CLOCK.now_ns() - self._start_ns) / 1e9, 3),
                 "time_s": round(time.time(), 3),
                 "by": _ACTOR.get(),
                 "what": what,

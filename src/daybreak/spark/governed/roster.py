@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -26,12 +25,13 @@ from daybreak.engine.state import JobState
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.accounting import Accounts
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.spark.gates.bridge import SourceRead, UnitGroup
-from daybreak.spark.governed.backlog import UnitRows, WholeBacklog, as_waiting, asked
+from daybreak.spark.governed.backlog import NS_PER_MS, UnitRows, WholeBacklog, as_waiting, asked
 from daybreak.spark.governed.class_book import Assignment, ClassBook
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.journal import JournalEntry
@@ -55,7 +55,7 @@ class Roster:
         self._workers = workers
         self._settings = settings
         self._emit = emit
-        self.start_ns = time.time_ns()
+        self.start_ns = CLOCK.now_ns()
         #: Before the first query there is nothing to decide.
         self.engine: Engine | None = None
         self.accounts: Accounts | None = None
@@ -110,7 +110,7 @@ class Roster:
         self.accounts = Accounts(
             state, self.engine.queries, monitor, self.recorder, history, self.start_ns
         )
-        self.came += [Woke(time.monotonic_ns()), Started()]
+        self.came += [Woke(), Started()]
 
     def forget(self, query: Governed) -> None:
         """A query is stopped for good, or another of its name comes."""
@@ -153,7 +153,9 @@ class Roster:
                 self.came.append(RangeArrived((query.box,), item))
 
     def waiting(self, query: Governed, group: UnitGroup) -> Waiting:
-        return as_waiting(group, query.sources, self.unit_rows, query.since_ms)
+        arrival_ms = CLOCK.of_wall(group.arrival_ms * NS_PER_MS) // NS_PER_MS
+        seen = group._replace(arrival_ms=arrival_ms)
+        return as_waiting(seen, query.sources, self.unit_rows, query.since_ms)
 
     def allowed(self, query: Governed) -> int | None:
         """How many tuples the policy lets the query read in the turn it was just given."""
@@ -173,7 +175,7 @@ class Roster:
         if not query.asked:
             query.asked = True
             source = query.sources[0] if query.sources else UNKNOWN
-            self.came.append(RangeArrived((query.box,), asked(source, time.time_ns())))
+            self.came.append(RangeArrived((query.box,), asked(source, CLOCK.now_ns())))
 
     def failures(self) -> dict[str, str]:
         """Queries that get no grants because they failed or hang, with why."""

@@ -21,6 +21,7 @@ from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.ingest.backpressure import Backpressure, Stopped
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.log.segments import OnSegment, SegmentStore
@@ -137,7 +138,7 @@ class GeneratorSource:
                 return
 
     def _append(self, batch: int, first: int, last: int) -> None:
-        now_ns = time.time_ns()
+        now_ns = CLOCK.now_ns()
         table = self._rows.make(self._seed, np.arange(first, last, dtype=np.int64), now_ns // 1000)
         made_by = f"generator-{self._seed}"
         offsets = [first, last]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
+from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import StreamRow
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
@@ -85,7 +85,7 @@ class Inflow:
             ended = [n for n in stage if n not in stopped]
             if stopped:
                 ended = [n for n in ended if self.streams[n].format != VIEW]
-            for tick in self.clocks.ends(ended, time.time_ns()):
+            for tick in self.clocks.ends(ended, CLOCK.now_ns()):
                 on_tick(tick)
             wait()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from daybreak.model.environment import resolved
 from daybreak.model.errors import ConfigError
 from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line, one_line_of_java
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import (
@@ -162,21 +162,21 @@ class StreamSource:
         table, malformed = parted(frame.toArrow())
         if malformed:
             self._store.confirm()  # a driver that was replaced must not add to them
-        self._dead.keep(self.name, batch_id, malformed, time.time_ns())
+        self._dead.keep(self.name, batch_id, malformed, CLOCK.now_ns())
         self._store.append(
             self.name,
             self._checkpoint_id(),
             batch_id,
             offsets,
             table,
-            time.time_ns(),
+            CLOCK.now_ns(),
             listed=self._on_segment,
         )
         return table.nbytes, table.num_rows
 
     def _write(self, frame: DataFrame, batch_id: int, offsets: list[Any]) -> tuple[int, int]:
         """Past the driver; gives the bytes and rows of the batch."""
-        arrival_ns, took, rows = time.time_ns(), 0, 0
+        arrival_ns, took, rows = CLOCK.now_ns(), 0, 0
 
         def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
             nonlocal took, rows

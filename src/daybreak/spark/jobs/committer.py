@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from daybreak.engine.events import Failure
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LeaseLost, failure_of
 from daybreak.spark.jobs.executor_jobs import Result, Written, sweep_attempts
 from daybreak.spark.jobs.runnable import Runnable
@@ -66,7 +66,7 @@ class Committer:
         except BaseException:
             self._log.abandon(job)
             raise
-        committed_at = time.time_ns()
+        committed_at = CLOCK.now_ns()
         self._job = None  # what executors have staged is decided on, whatever fails now
         sweep_attempts(job, queries, results)
         return committed_at, self._deliver(queries, files)

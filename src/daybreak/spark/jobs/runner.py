@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.engine.events import WAYS, Failure, Ran
 from daybreak.engine.inbox import Waiting
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.jobs.committer import Committer
 from daybreak.spark.jobs.compiler import Compiler
 from daybreak.spark.jobs.executor_jobs import Result
@@ -104,7 +105,7 @@ class JobRunner:
         cell: Sequence[Runnable],
         may_commit: Callable[[], None],
     ) -> Ran:
-        began_ns, started = time.time_ns(), time.perf_counter_ns()
+        began_ns, started = CLOCK.now_ns(), time.perf_counter_ns()
         ways = self._session.ways
         ways.clear()
         self._session.take_tables()
@@ -170,7 +171,7 @@ class JobRunner:
     ) -> Ran:
         """A job of a stateful query, which commits from within its micro-batches."""
         assert self._stateful is not None
-        began_ns, started = time.time_ns(), time.perf_counter_ns()
+        began_ns, started = CLOCK.now_ns(), time.perf_counter_ns()
 
         def commit(rows: pa.Table, moves: Sequence[Move]) -> tuple[int, dict[str, Failure]]:
             may_commit()

@@ -20,6 +20,8 @@ from daybreak.spark.jobs.runner import JobRunner
 
 #: How often jobs of abandoned workers are cancelled.
 CANCEL_EVERY_S = 1.0
+#: How long threads are waited for where nobody is left who would end their jobs.
+LEAVE_S = 5.0
 
 
 class Ticket:
@@ -161,6 +163,18 @@ class Workers:
         for worker in self._workers:
             if worker.thread is not None:
                 worker.thread.join()
+
+    def leave(self) -> None:
+        """Ends the threads as far as that is quick, and what they have on Spark."""
+        for worker in self._workers:
+            worker.orders.put(None)
+            self._cancel(worker.tag)
+        until_s = time.monotonic() + LEAVE_S
+        for worker in self._workers:
+            if worker.ticket is not None:
+                worker.ticket.give_up()
+            if worker.thread is not None:
+                worker.thread.join(max(0.0, until_s - time.monotonic()))
 
     def _hire(self, number: int) -> _Worker:
         self._made += 1

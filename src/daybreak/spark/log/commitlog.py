@@ -16,13 +16,13 @@ Where it is kept, and how one driver is kept apart from another, is in ``contrac
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from daybreak.model import EngineBug
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log import moves as m
 from daybreak.spark.log import places as p
@@ -53,7 +53,7 @@ class CommitLog(SegmentLog):
     def __init__(
         self,
         database: Database | Path,
-        clock_ns: Callable[[], int] = time.time_ns,
+        clock_ns: Callable[[], int] = CLOCK.now_ns,
         boot: str | None = None,
     ) -> None:
         """``database``: a path is that of a SQLite file.

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
+from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
@@ -113,7 +114,7 @@ class StatefulQuery:
         places = self._log.places(name)
         step = self.steps.pending(places, name) or self._next_step(_from(taken, places)[1])
         if step is None:
-            return Stepped(0, tuple(taken), (), 0, time.time_ns(), {})
+            return Stepped(0, tuple(taken), (), 0, CLOCK.now_ns(), {})
         job = self._job = _Job(step, commit, tag)
         self._failure = None
         try:
