@@ -9,6 +9,7 @@ import pytest
 from daybreak.model import EngineBug
 from daybreak.policies.base import BasePolicy, Decision, Plan, Step, View, Wait, Work
 from daybreak.policies.registry import all_policies, make_policy_with
+from daybreak.simulation.clock_laws import serves_rows_whatever_clocks_do
 from daybreak.simulation.laws import (
     LAWS,
     ignores_listing_order,
@@ -215,6 +216,19 @@ class Belated(InTurn):
         return Wait(now_ns)
 
 
+class Fastidious(InTurn):
+    """Leaves alone what has waited for long."""
+
+    now_ns = 0
+
+    def ready(self) -> list[int]:
+        return [b for b in super().ready() if self.now_ns - self.view.head_ns[b] < 45 * 10**9]
+
+    def decide(self, now_ns: int, worker: int) -> Decision:
+        self.now_ns = now_ns
+        return super().decide(now_ns, worker)
+
+
 class Tabulating(InTurn):
     """Looks at every window of the last minute."""
 
@@ -253,6 +267,7 @@ class Hoarding(InTurn):
         (serves_queries_that_come_and_go, Procrastinating, "never runs what is pending"),
         (serves_queries_that_come_and_go, Belated, "that has passed"),
         (keeps_what_it_learned, Amnesiac, "changed the decisions"),
+        (serves_rows_whatever_clocks_do, Fastidious, "not served, .*stamped_ns=-60"),
         (decides_in_bounded_work, Tabulating, "windows of a microsecond runs more than"),
         (decides_in_bounded_work, Hoarding, "windows of a microsecond holds more than"),
     ],

@@ -139,7 +139,7 @@ class Planned(BasePolicy):
         if cost_ns and taken > 0:
             expected_ns = out.cell.cost.of(taken, out.riders)
             took_ns = now_ns - out.begun_ns
-            others = (self._spent.elapsed_ns - out.spent_ns) / max(took_ns, 1) - 1
+            others = max(0.0, (self._spent.elapsed_ns - out.spent_ns) / max(took_ns, 1) - 1)
             self.planner.took(out.cell, taken, out.riders, took_ns, worker, others)
             if out.trial and took_ns * FAR_OFF < out.expected_ns:
                 self._trial_s = took_ns / NS_PER_S  # cells are dropped wrongly: try more of them

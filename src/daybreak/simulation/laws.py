@@ -25,6 +25,7 @@ from daybreak.policies.base import BasePolicy, Change, Decision, Plan, View, Wor
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule, load_scale
+from daybreak.simulation.clock_laws import CLOCK_LAWS
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.limit_laws import LIMIT_LAWS
 from daybreak.simulation.loop import SimulationLoop
@@ -191,6 +192,7 @@ LAWS: Sequence[Callable[[Make], None]] = (
     starves_nothing_if_it_says_so,
     *QUERY_LAWS,
     *LIMIT_LAWS,
+    *CLOCK_LAWS,
 )
 
 
