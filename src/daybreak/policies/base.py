@@ -213,7 +213,7 @@ class Policy(Protocol):
     One thread calls all methods, and none concurrently. ``attach`` comes first; events come in the
     order of time; ``decide`` comes whenever a worker is idle, after all events up to that moment. A
     policy takes time and randomness only from its arguments, so that a replay of the same events
-    takes the same decisions. An exception ends the run.
+    takes the same decisions. ``now_ns`` never goes back, and may leap. An exception ends the run.
     """
 
     name: ClassVar[str]

@@ -54,13 +54,14 @@ class Clock:
     def of_wall(self, wall_ns: int) -> int:
         """When something happened here that the wall clock has just stamped, as Spark's JVM does.
 
-        The same for the same stamp, unless the wall clock was set meanwhile; never in the future.
+        The same for the same stamp, unless the wall clock was set meanwhile; and never tomorrow.
         """
         now_ns = self.now_ns()
         step_ns = now_ns - self._wall_ns()
         if abs(step_ns - self._step_ns) >= STEP_NS:
             self._step_ns = step_ns
-        return min(wall_ns + self._step_ns, now_ns)
+        found_ns = wall_ns + self._step_ns
+        return found_ns if found_ns < now_ns + STEP_NS else now_ns
 
 
 #: All runs of a process share it, so that their stamps can be compared.
