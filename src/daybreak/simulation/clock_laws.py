@@ -34,7 +34,7 @@ TICK_NS = 100 * MS
 SOON_NS = 30 * SECOND
 
 
-class Steps(NamedTuple):
+class ClockSteps(NamedTuple):
     """What clocks do."""
 
     #: How far from now rows are stamped that wait at the start.
@@ -61,7 +61,7 @@ def _network() -> Network:
 class _Driver:
     """Runs an engine by a clock whose two sources are made up."""
 
-    def __init__(self, make: Make, steps: Steps) -> None:
+    def __init__(self, make: Make, steps: ClockSteps) -> None:
         self._steps = steps
         self._steady_ns, self._ahead_ns = 7 * SECOND, BEGIN_NS
         self._clock = Clock(lambda: self._steady_ns + self._ahead_ns, lambda: self._steady_ns)
@@ -143,10 +143,10 @@ def serves_rows_whatever_clocks_do(make: Make) -> None:
     in the log were stamped by a clock that was ahead or behind, or the process was stopped."""
     if not make().on_spark:
         return
-    steps = [Steps()]
-    steps += [Steps(stamped_ns=ns) for ns in STEPS_NS]
-    steps += [Steps(wall_ns=ns) for ns in STEPS_NS]
-    steps += [Steps(stopped_ns=ns) for ns in STEPS_NS if ns > 0]
+    steps = [ClockSteps()]
+    steps += [ClockSteps(stamped_ns=ns) for ns in STEPS_NS]
+    steps += [ClockSteps(wall_ns=ns) for ns in STEPS_NS]
+    steps += [ClockSteps(stopped_ns=ns) for ns in STEPS_NS if ns > 0]
     for one in steps:
         driver = _Driver(make, one)
         driver.run()
