@@ -344,17 +344,17 @@ def test_a_delivery_does_not_resume_a_query_that_was_paused_meanwhile() -> None:
 
 def test_one_result_that_a_sink_refuses_can_be_given_up() -> None:
     bench = Bench([LONE])
-    bench.tell(Woke(0), Delivered(0, Failure("no such value")))
+    bench.tell(Woke(), Delivered(0, Failure("no such value")))
     assert bench.tell(Resume(0, skip=True, command=1)) == [Redeliver(0, 1, skip=True)]
-    assert bench.tell(Woke(60 * SECOND)) == [], "never two at once"
+    assert bench.woke(60 * SECOND) == [], "never two at once"
     assert bench.tell(Drop(0, command=2)) == [], "it waits for the result to be given up"
     assert bench.tell(Delivered(0, None, 1, skipped=5)) == [Finished(1, 5), Finished(2)]
 
 
 def test_what_a_delivery_under_way_brings_is_not_given_up() -> None:
     bench = Bench([LONE])
-    bench.tell(Woke(0), Delivered(0, Failure("full")))
-    assert bench.tell(Woke(SECOND)) == [Redeliver(0, 1)]
+    bench.tell(Woke(), Delivered(0, Failure("full")))
+    assert bench.woke(SECOND) == [Redeliver(0, 1)]
     assert bench.tell(Resume(0, skip=True, command=1)) == []
     assert bench.tell(Delivered(0, Failure("full"), 1))[1:] == [Redeliver(0, 2, skip=True)]
     fields = {"failures": 2, "tuples": None, "next": "retrying"}
@@ -362,7 +362,7 @@ def test_what_a_delivery_under_way_brings_is_not_given_up() -> None:
         Notice("delivery-failed", "full again", 0, WARNING, fields), Finished(1, 3),
     ]  # fmt: skip
     assert bench.status(0).state == "retrying"
-    assert bench.tell(Woke(60 * SECOND)) == [Redeliver(0, 3)]
+    assert bench.woke(60 * SECOND) == [Redeliver(0, 3)]
     assert bench.tell(Resume(0, skip=True, command=2)) == []
     assert bench.tell(Delivered(0, None, 3)) == [Finished(2)]
     assert bench.status(0).state == "running"

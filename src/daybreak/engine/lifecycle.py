@@ -197,7 +197,7 @@ class Lifecycle:
     def _forgo(self, command: Resume) -> None:
         """Tries the delivery once more, and gives up one result if the sink refuses it."""
         box, status = command.box, self.core.queries.status[command.box]
-        status.resume(self.core.elapsed_ns)
+        status.resume(self.core.now_ns)
         self.core.queries.show(box)
         self._change("resumed", box)
         self._forgoing[box] = forgoing = _Forgoing(command)
