@@ -1,22 +1,14 @@
 """Virtual time: conservation, trains, fates of tuples, overheads."""
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, Overheads, Query, Stream, chain
-from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
-from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule
-from daybreak.simulation.executor import VirtualExecutor
-from daybreak.simulation.laws import assert_same, busy_network
-from daybreak.simulation.loop import SimulationLoop
+from daybreak.simulation.laws import busy_network
 from daybreak.simulation.simulate import simulate
 
 
@@ -73,49 +65,6 @@ def test_time_and_tuples_are_conserved(
             fed[d] += emitted
     assert report.boxes["tuples_in"] == [fed[b] for b in range(len(network.boxes))]
     assert (report.response_s >= 0).all()
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    policy=st.sampled_from(
-        [
-            partial(make_policy_with, "round-robin"),
-            partial(make_policy_with, "round-robin", train=2),
-            partial(make_policy_with, "round-robin", train=1),
-            partial(make_policy_with, "fcfs", level="query", train=1),
-            partial(make_policy_with, "fas-mcq", drain="one"),
-            partial(make_policy_with, "rb-mcq", drain="one"),
-        ]
-    ),
-    plain=st.booleans(),
-)
-def test_short_cuts_change_nothing(
-    seed: int, policy: Callable[[], BasePolicy], plain: bool
-) -> None:
-    """The lone worker's short cuts give the same run as taking every step by itself."""
-    network = chains(5, 4, seed) if plain else busy_network(seed % 50)
-    schedule = draw_schedule(network, 0.3, seed)
-    overheads = Overheads(fixed_ns=500, scan_ns=20, box_call_ns=3_000, storage_ns=100)
-    reports = []
-    for lists in (True, False):
-        state, monitor = SystemState(network), Monitor(network)
-        executor = VirtualExecutor(state, schedule, monitor, overheads, lists=lists)
-        SimulationLoop(state, policy(), executor, seed).run()
-        reports.append(monitor.report(state, executor.now_ns, 1, {}))
-    assert_same(*reports)
-    assert reports[0].boxes == reports[1].boxes
-
-
-def chains(many: int, depth: int, seed: int) -> Network:
-    """Plain chains, on every other seed with filters."""
-    passes = [0.7] * depth if seed % 2 else []
-    return Network(
-        streams=[Stream(name=f"s{i}", arrivals=Arrivals(rate_per_s=300)) for i in range(many)],
-        boxes=[b for i in range(many) for b in chain(f"q{i}", f"s{i}", [100_000] * depth, passes)],
-        queries=[Query(name=f"q{i}", output=f"q{i}.{depth}") for i in range(many)],
-    )
 
 
 def test_every_policy_lets_the_same_tuples_pass() -> None:

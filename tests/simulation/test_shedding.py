@@ -191,15 +191,6 @@ def test_catching_up_belongs_to_the_overload() -> None:
     assert found.states[-3:] == ("fine",) * 3
 
 
-def test_memory_and_shedding_exclude_each_other() -> None:
-    network = chains()
-    with pytest.raises(ConfigError, match="memory and shedding"):
-        simulate(
-            network, make_policy_with("fcfs"), arrivals(network, 0.5, 1.0),
-            memory=True, shedding=SheddingParams(),
-        )  # fmt: skip
-
-
 PIPELINE = """
 [app]
 policy = "fcfs"

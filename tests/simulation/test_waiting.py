@@ -1,9 +1,8 @@
 """Boxes that wait for I/O: exact times, blocking and yielding."""
 
 import numpy as np
-import pytest
 
-from daybreak.model import Arrivals, Box, ConfigError, Network, Query, Stream
+from daybreak.model import Arrivals, Box, Network, Query, Stream
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule
@@ -64,8 +63,3 @@ def test_calls_that_wait_overlap_where_workers_yield() -> None:
 def test_without_a_wait_yielding_changes_nothing() -> None:
     one, other = run(0, yields=True, tuples=5), run(0, yields=False, tuples=5)
     assert np.array_equal(one.outputs.departure_ns, other.outputs.departure_ns)
-
-
-def test_waiting_with_memory_weighed_is_refused() -> None:
-    with pytest.raises(ConfigError, match="memory and boxes that wait"):
-        run(10, yields=True, memory=True)

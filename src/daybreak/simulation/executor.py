@@ -9,6 +9,9 @@ first box. A box of selectivity s lets it pass if luck < s and hands on luck / s
 uniform: fates are independent from box to box, cost one draw per tuple, and do not depend on
 the schedule, so two policies are compared on the same tuples.
 
+Memory, load shedding and boxes that wait are hooks (``hooks``), called where a run asks for them.
+A lone worker takes short cuts (``short_cuts``) where steps need not be seen one by one.
+
 This is a hot path: a box call costs about two microseconds (benchmarks/simulator.py), and most
 of that is the interpreter's price per function call. Hence few, longer functions and plain
 lists; the common case (whole queue, constant cost, everything passes) runs without helpers.
@@ -21,41 +24,19 @@ from math import ceil, floor
 from daybreak.engine.state import SystemState
 from daybreak.model.errors import EngineBug
 from daybreak.model.overheads import Overheads
+from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import Plan, Work
 from daybreak.runtime.monitor import Monitor
 from daybreak.simulation.arrivals import ArrivalSchedule
+from daybreak.simulation.hooks import BlockedTime, HeldBytes, SheddingInputs, Waits
 from daybreak.simulation.loop import NEVER, SimulationLoop
 from daybreak.simulation.offered import OfferedWork
-from daybreak.simulation.pipes import Pipes
+from daybreak.simulation.plan_run import PlanRun
 from daybreak.simulation.randomness import random_for
+from daybreak.simulation.short_cuts import ShortCuts
 
 #: Spreads the luck of copies: successive multiples of it are evenly spread modulo 1.
 GOLDEN = 0.6180339887498949
-
-
-class _Job:
-    """A plan under way on one worker."""
-
-    __slots__ = (
-        "arrivals", "began_ns", "ends_ns", "lucks", "plan", "spent_ns", "step", "sum_ns", "through",
-        "work_ns",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.plan = Plan(())
-        #: Index of the step under way; -1 while the scheduler still decides.
-        self.step = -1
-        self.spent_ns = 0
-        #: Its one tuple goes through all boxes at once (``Pipes``).
-        self.through = False
-        #: The train: arrivals of its tuples, their sum, and lucks.
-        self.sum_ns = 0
-        self.arrivals: list[int] = []
-        self.lucks: list[float] = []
-        #: When the work began, how long it takes, and where costs vary, each tuple's end.
-        self.began_ns = 0
-        self.work_ns = 0
-        self.ends_ns: list[int] | None = None
 
 
 class VirtualExecutor:
@@ -70,9 +51,15 @@ class VirtualExecutor:
         *,
         workers: int = 1,
         seed: int = 1,
-        lists: bool = True,
+        memory: bool = False,
+        shedding: SheddingParams | None = None,
+        yields: bool = True,
+        short_cuts: bool = True,
     ) -> None:
-        """``lists=False`` takes every step the general way; results are the same."""
+        """See ``simulate``; without ``short_cuts`` every step is taken by itself, to the same end.
+
+        Runs with memory or boxes that wait never take them.
+        """
         network = state.network
         self.workers = workers
         self.now_ns = 0
@@ -80,14 +67,12 @@ class VirtualExecutor:
         self._network = network
         self._monitor = monitor
         self._overheads = overheads
-        self._at = [*schedule.at_ns.tolist(), NEVER]
+        self._at: list[int] = [*schedule.at_ns.tolist(), NEVER]
         self._stream = schedule.stream.tolist()
-        #: One more than there are streams: an arrival there reaches no box (``waiting``).
-        self._stream_boxes = (*network.stream_boxes, ())
         self._next = 0
         #: When each worker's current step ends.
         self._ends = [NEVER] * workers
-        self._jobs = [_Job() for _ in range(workers)]
+        self._runs = [PlanRun() for _ in range(workers)]
         self._scheduler_free_ns = 0
         self._arrivals: list[list[int]] = [[] for _ in network.boxes]
         self._lucks: list[list[float]] = [[] for _ in network.boxes]
@@ -98,14 +83,21 @@ class VirtualExecutor:
         self._fixed = [b.call_ns for b in network.boxes]
         self._passes = [b.selectivity for b in network.boxes]
         self._varies = [b.service == "exponential" for b in network.boxes]
-        self._alone = workers == 1 and lists
-        self._pipes = Pipes(state, monitor, overheads, self._arrivals, self._lucks, self._lucky)
-        self._simple = [self._next_box(b) for b in range(len(network.boxes))]
+        waiting = any(b.wait_ns for b in network.boxes)
+        self._held = HeldBytes(network, monitor) if memory else None
+        self._waits = Waits(network, yields) if waiting else None
+        view = BlockedTime(state) if waiting and not yields else state
+        self._inputs = SheddingInputs(view, shedding, seed) if shedding else None
+        self._short: ShortCuts | None = None
+        if short_cuts and workers == 1 and not (memory or waiting):
+            self._short = ShortCuts(
+                state, monitor, overheads, self._arrivals, self._lucks, self._lucky
+            )
         self.offered = OfferedWork(state, schedule)
 
     def start(self, worker: int, plan: Plan, work: Work) -> None:
-        job = self._jobs[worker]
-        job.plan, job.step, job.spent_ns, job.through = plan, -1, 0, False
+        run = self._runs[worker]
+        run.plan, run.step, run.spent_ns, run.through = plan, -1, 0, False
         superbox_ns = self._overheads.superbox_ns if plan.superbox else 0
         self._monitor.decisions += 1
         ready = self.now_ns
@@ -118,7 +110,7 @@ class VirtualExecutor:
                 self._scheduler_free_ns = ready
         if superbox_ns:
             self._monitor.superbox_ns += superbox_ns
-            job.spent_ns = superbox_ns
+            run.spent_ns = superbox_ns
             ready += superbox_ns
         if ready > self.now_ns:
             self._ends[worker] = ready
@@ -126,11 +118,14 @@ class VirtualExecutor:
             raise EngineBug(f"a plan had nothing to do: {plan}")
 
     def advance(self, loop: SimulationLoop) -> bool:
-        ends, at = self._ends, self._at
+        """See ``Executor``: arrivals go first, then results that were waited for, then ends."""
+        ends, at, short, waits = self._ends, self._at, self._short, self._waits
+        deliver = self._deliver if waits is None else self._deliver_with_results
+        emit = self._emit if waits is None else self._emit_or_wait
         while True:
             now = min(ends)
+            arrival = at[self._next] if waits is None else min(at[self._next], waits.due_ns)
             if loop.idle:
-                arrival = at[self._next]
                 if loop.wake_ns < now and loop.wake_ns < arrival:
                     if now == arrival == NEVER and not loop.alone_until_wake():
                         return False
@@ -138,120 +133,165 @@ class VirtualExecutor:
                     return True
                 if arrival < now:
                     self.now_ns = arrival
-                    self._deliver(arrival, loop)
+                    deliver(arrival, loop)
                     return True
             if now == NEVER:
                 return False
             self.now_ns = now
-            if at[self._next] <= now:
-                self._deliver(now, loop)
+            if arrival <= now:
+                deliver(now, loop)
             worker = ends.index(now)
-            job = self._jobs[worker]
-            step = job.step
-            if job.through:
-                self._pipes.leave(job.plan, now)
+            run = self._runs[worker]
+            step = run.step
+            if run.through and short is not None:
+                short.leave(run.plan, now)
             elif step >= 0:
-                self._emit(job, now, loop)
-                if self._alone and job.plan.steps[-1][1] is None:
-                    now = self._run_on(job, now, loop)
-                    step = job.step
-            if step + 1 == len(job.plan.steps) or not self._begin(worker, now):
+                emit(run, now, loop)
+                if short is not None and run.plan.steps[-1][1] is None:
+                    self.now_ns = now = short.go_on(run, now, at[self._next], deliver, loop)
+                    step = run.step
+            if step + 1 == len(run.plan.steps) or not self._begin(worker, now):
                 ends[worker] = NEVER
-                loop.completed(job.plan, worker, job.spent_ns, now)
+                loop.completed(run.plan, worker, run.spent_ns, now)
                 return True
             if loop.idle:
                 return True
 
-    def _deliver(self, until_ns: int, loop: SimulationLoop) -> None:
-        """Queues every arrival up to this instant."""
+    def _deliver(self, until_ns: int, loop: SimulationLoop) -> int:
+        """Queues every arrival up to this instant; returns when the next one comes."""
         if until_ns >= self._monitor.next_sample_ns:
             self._monitor.sample(until_ns, self._state, self.offered.until(until_ns))
-        state, stream_boxes = self._state, self._stream_boxes
+        state, stream_boxes = self._state, self._network.stream_boxes
         pending, head, total = state.pending, state.head_ns, state.arrival_sum_ns
         queues, lucky, arrived = self._arrivals, self._lucky, loop.arrived
+        inputs, memory = self._inputs, self._held
         at, streams, i = self._at, self._stream, self._next
         while (now := at[i]) <= until_ns:
+            if inputs is not None and inputs.due(now):
+                inputs.review(now, self._backlog())
             for b in stream_boxes[streams[i]]:
+                # Drawn dropped or not, so that fates do not depend on what is shed.
+                luck = self._luck() if lucky[b] else None
+                if inputs is not None and inputs.drops(b):
+                    self._monitor.dropped(b, 1)
+                    continue
                 if not pending[b]:
                     head[b] = now
                 pending[b] += 1
                 total[b] += now
                 queues[b].append(now)
-                if lucky[b]:
-                    self._lucks[b].append(self._luck())
+                if luck is not None:
+                    self._lucks[b].append(luck)
+                if memory is not None:
+                    memory.queued(b)
                 arrived(b, 1, now)
             i += 1
+            if memory is not None:
+                memory.weigh(now)
         self._next = i
+        return now
+
+    def _deliver_with_results(self, until_ns: int, loop: SimulationLoop) -> int:
+        """As ``_deliver``, and lets results go on that calls have waited for until then."""
+        waits = self._waits
+        while waits is not None and (due_ns := waits.due_ns) <= until_ns:
+            self._deliver(due_ns, loop)
+            self._emit(waits.take(), due_ns, loop)
+        return self._deliver(until_ns, loop)
+
+    def _emit_or_wait(self, run: PlanRun, now: int, loop: SimulationLoop) -> None:
+        """As ``_emit``, unless the results are still to come."""
+        if self._waits is None or not self._waits.keep(run, now):
+            self._emit(run, now, loop)
+
+    def _backlog(self) -> list[float]:
+        """Tuples at each box that wait or are worked on; those whose results come, beyond it.
+
+        A tuple that a short cut works on is not counted where it is.
+        """
+        state, backlog = self._state, [float(n) for n in self._state.pending]
+        for run, ends_ns in zip(self._runs, self._ends, strict=True):
+            if ends_ns != NEVER and run.step >= 0 and not run.through:
+                backlog[run.box] += len(run.arrivals)
+        for run in self._waits.kept() if self._waits is not None else ():
+            for d in self._network.downstream[run.box]:
+                backlog[d] += len(run.arrivals) * state.selectivity[run.box]
+        return backlog
 
     def _begin(self, worker: int, now: int) -> bool:
         """Begins the next step of the worker's plan that has tuples; False if none has."""
-        job, state = self._jobs[worker], self._state
-        steps, quota = job.plan.steps, job.plan.quota_ns
-        pending, index = state.pending, job.step + 1
-        if steps[0][1] == 1 and not index and self._alone:
-            end = self._pipes.run(job.plan, now)
+        run, state = self._runs[worker], self._state
+        steps, quota = run.plan.steps, run.plan.quota_ns
+        pending, index = state.pending, run.step + 1
+        if steps[0][1] == 1 and not index and self._short is not None:
+            end = self._short.whole(run.plan, now)
             if end >= 0:
-                job.through, job.step = True, len(steps) - 1
-                job.spent_ns += end - now
+                run.through, run.step = True, len(steps) - 1
+                run.spent_ns += end - now
                 self._ends[worker] = end
                 return True
-        if quota is not None and index and job.spent_ns >= quota:
+        if quota is not None and index and run.spent_ns >= quota:
             return False
         while not pending[steps[index][0]]:
             index += 1
             if index == len(steps):
                 return False
-        job.step = index
+        run.step = index
         box, limit, fraction = steps[index]
         held = pending[box]
         if limit is None and fraction == 1.0:
             taken = held
-            job.arrivals, self._arrivals[box] = self._arrivals[box], []
+            run.arrivals, self._arrivals[box] = self._arrivals[box], []
             if self._lucky[box]:
-                job.lucks, self._lucks[box] = self._lucks[box], []
-            job.sum_ns = state.arrival_sum_ns[box]
+                run.lucks, self._lucks[box] = self._lucks[box], []
+            run.sum_ns = state.arrival_sum_ns[box]
             pending[box] = state.arrival_sum_ns[box] = 0
         else:
-            taken = self._take_some(job, box, limit, fraction)
+            taken = self._take_some(run, box, limit, fraction)
         o, monitor = self._overheads, self._monitor
         fixed = self._fixed[box]
-        began = job.began_ns = now + o.box_call_ns + o.storage_ns + fixed
+        began = run.began_ns = now + o.box_call_ns + o.storage_ns + fixed
         if self._varies[box]:
-            job.ends_ns = self._draw_ends(began, taken, self._cost[box])
-            work = job.ends_ns[-1] - began
+            run.ends_ns = self._draw_ends(began, taken, self._cost[box])
+            work = run.ends_ns[-1] - began
         else:
-            job.ends_ns = None
+            run.ends_ns = None
             work = taken * self._cost[box]
-        job.work_ns = fixed + work
-        job.spent_ns += began - now + work
+        run.work_ns = fixed + work
+        run.spent_ns += began - now + work
         monitor.call_ns += o.box_call_ns
         monitor.storage_ns += o.storage_ns
         monitor.work_ns += fixed + work
-        self._ends[worker] = began + work
+        end = began + work
+        if self._waits is not None:
+            end += self._waits.block(run, box)
+        self._ends[worker] = end
         return True
 
-    def _emit(self, job: _Job, now: int, loop: SimulationLoop) -> None:
+    def _emit(self, run: PlanRun, now: int, loop: SimulationLoop) -> None:
         """The train ended: what passes goes downstream or leaves."""
-        box = job.plan.steps[job.step][0]
-        arrivals, lucks = job.arrivals, job.lucks
+        box = run.box
+        arrivals, lucks = run.arrivals, run.lucks
         taken, state, network = len(arrivals), self._state, self._network
         passes, kept = self._passes[box], None
         if passes != 1.0:
             kept, lucks = passing(lucks, passes)
         for q in network.queries_at[box]:
             out = arrivals if kept is None else [arrivals[i] for i in kept]
-            self._monitor.left(q, out, self._departures(job, taken, self._cost[box], kept))
-        total = job.sum_ns
+            self._monitor.left(q, out, run.departures(self._cost[box], kept))
+        total = run.sum_ns
         if kept is not None:
             arrivals = [arrivals[i] for i in kept]
             total = sum(arrivals)
         state.calls[box] += 1
         state.tuples_in[box] += taken
         state.tuples_out[box] += len(arrivals)
-        state.work_ns[box] += job.work_ns
-        if kept is not None or job.ends_ns is not None or self._fixed[box]:
+        state.work_ns[box] += run.work_ns
+        if kept is not None or run.ends_ns is not None or self._fixed[box]:
             # Elsewhere the declared figures are exact and stay.
-            state.refine(box, taken, len(arrivals), job.work_ns)
+            state.refine(box, taken, len(arrivals), run.work_ns)
+        if self._held is not None:
+            self._held.emitted(box, taken, len(arrivals), now)
         if not arrivals:
             return
         branch = -1
@@ -271,81 +311,21 @@ class VirtualExecutor:
                 self._lucks[d].extend([(u + turn) % 1.0 for u in lucks] if branch else lucks)
             loop.arrived(d, len(arrivals), now)
 
-    def _next_box(self, box: int) -> int:
-        """The one box fed by a box that is simple enough for ``_run_on``, else -1."""
-        down = self._network.downstream[box]
-        simple = len(down) == 1 and not self._network.queries_at[box] and not self._lucky[box]
-        return down[0] if simple and not self._varies[box] and not self._fixed[box] else -1
-
-    def _run_on(self, job: _Job, now: int, loop: SimulationLoop) -> int:
-        """The lone worker goes on through the list while steps are simple; returns the time.
-
-        The same as ``_begin`` and ``_emit`` in turn, for whole queues of boxes that pass
-        everything at constant cost to one other box: most of what large networks do.
-        """
-        state, simple, costs, at = self._state, self._simple, self._cost, self._at
-        pending, total, queues = state.pending, state.arrival_sum_ns, self._arrivals
-        head, calls, inputs, outputs = state.head_ns, state.calls, state.tuples_in, state.tuples_out
-        call_ns = self._overheads.box_call_ns + self._overheads.storage_ns
-        works, arrived, deliver = state.work_ns, loop.arrived, self._deliver
-        steps, quota = job.plan.steps, job.plan.quota_ns
-        arrival = at[self._next]
-        began, made, work = now, 0, 0
-        index = job.step + 1
-        while index < len(steps) and quota is None:
-            box, limit, fraction = steps[index]
-            taken, down = pending[box], simple[box]
-            if down < 0 or limit is not None or fraction != 1.0:
-                break
-            index += 1
-            if not taken:
-                continue
-            train, queues[box] = queues[box], []
-            summed = total[box]
-            pending[box] = total[box] = 0
-            spent = taken * costs[box]
-            now += call_ns + spent
-            made += 1
-            work += spent
-            works[box] += spent
-            calls[box] += 1
-            inputs[box] += taken
-            outputs[box] += taken
-            if arrival <= now:
-                deliver(now, loop)
-                arrival = at[self._next]
-            held = pending[down]
-            if held:
-                queues[down].extend(train)
-            else:
-                queues[down] = train
-                head[down] = train[0]
-            pending[down] = held + taken
-            total[down] += summed
-            arrived(down, taken, now)
-        job.step = index - 1
-        job.spent_ns += now - began
-        self._monitor.call_ns += made * self._overheads.box_call_ns
-        self._monitor.storage_ns += made * self._overheads.storage_ns
-        self._monitor.work_ns += work
-        self.now_ns = now
-        return now
-
-    def _take_some(self, job: _Job, box: int, limit: int | None, fraction: float) -> int:
+    def _take_some(self, run: PlanRun, box: int, limit: int | None, fraction: float) -> int:
         """Takes part of a queue: at most ``limit`` tuples and ``fraction`` of what is held."""
         state = self._state
         held = state.pending[box]
         taken = min(max(1, ceil(held * fraction)), held if limit is None else limit)
         queue, lucks = self._arrivals[box], self._lucks[box]
-        job.arrivals, job.lucks = queue[:taken], lucks[:taken]
+        run.arrivals, run.lucks = queue[:taken], lucks[:taken]
         del queue[:taken]
         del lucks[:taken]
-        job.sum_ns = sum(job.arrivals)
+        run.sum_ns = sum(run.arrivals)
         state.pending[box] = held - taken
-        state.arrival_sum_ns[box] -= job.sum_ns
+        state.arrival_sum_ns[box] -= run.sum_ns
         if queue:
             state.head_ns[box] = queue[0]
-        return len(job.arrivals)
+        return len(run.arrivals)
 
     def _draw_ends(self, began: int, taken: int, mean_ns: int) -> list[int]:
         end, ends = began, []
@@ -353,16 +333,6 @@ class VirtualExecutor:
             end += round(self._service(1 / mean_ns)) if mean_ns else 0
             ends.append(end)
         return ends
-
-    @staticmethod
-    def _departures(job: _Job, taken: int, cost: int, kept: list[int] | None) -> list[int]:
-        if job.ends_ns is not None:
-            ends = job.ends_ns
-        elif cost:
-            ends = list(range(job.began_ns + cost, job.began_ns + taken * cost + 1, cost))
-        else:
-            ends = [job.began_ns] * taken
-        return ends if kept is None else [ends[i] for i in kept]
 
 
 def charge_of(work: Work, o: Overheads) -> int:

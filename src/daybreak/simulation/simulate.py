@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from daybreak.engine.state import SystemState
-from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
 from daybreak.model.overheads import Overheads
 from daybreak.model.shedding import SheddingParams
@@ -19,9 +18,6 @@ from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.executor import VirtualExecutor
 from daybreak.simulation.loop import SimulationLoop
-from daybreak.simulation.memory import WeighingExecutor
-from daybreak.simulation.shedding import SheddingExecutor
-from daybreak.simulation.waiting import WaitingExecutor
 from daybreak.version import __version__
 
 NO_OVERHEADS = Overheads()
@@ -44,29 +40,16 @@ def simulate(
 
     ``memory`` also records the bytes held in queues over time; ``shedding`` lets tuples be
     dropped at the inputs under overload. With boxes that wait (``wait_ns``), ``yields`` says
-    whether a worker runs other boxes meanwhile.
+    whether a worker runs other boxes meanwhile. All of these combine.
     """
-    waiting = any(b.wait_ns for b in network.boxes)
-    options = {"memory": memory, "shedding": shedding, "boxes that wait": waiting}
-    asked = [name for name, given in options.items() if given]
-    if len(asked) > 1:
-        raise ConfigError("simulate", f"{' and '.join(asked)} together", "ask for one of them")
     state = SystemState(network, workers)
     last_ns = int(schedule.at_ns[-1]) if len(schedule) else 0
     monitor = Monitor(network, sample_every_ns=max(last_ns // 200, 1))
     monitor.tell_of_results(policy)
-    executor: VirtualExecutor
-    if shedding:
-        executor = SheddingExecutor(
-            state, schedule, monitor, overheads, workers=workers, seed=seed, shedding=shedding
-        )
-    elif waiting:
-        executor = WaitingExecutor(
-            state, schedule, monitor, overheads, workers=workers, seed=seed, yields=yields
-        )
-    else:
-        kind = WeighingExecutor if memory else VirtualExecutor
-        executor = kind(state, schedule, monitor, overheads, workers=workers, seed=seed)
+    executor = VirtualExecutor(
+        state, schedule, monitor, overheads,
+        workers=workers, seed=seed, memory=memory, shedding=shedding, yields=yields,
+    )  # fmt: skip
     with collector_paused():
         SimulationLoop(state, policy, executor, seed).run()
     manifest = {
