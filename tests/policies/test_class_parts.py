@@ -12,12 +12,10 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, Query, QueryClass, Stream
 from daybreak.policies.abd import corrected
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, Work
-from daybreak.policies.parts.class_boxes import ClassBoxes
-from daybreak.policies.parts.credits import Credits, quotas
+from daybreak.policies.parts.class_turns import ClassBoxes, Credits, QuotaSlice, quotas
 from daybreak.policies.parts.output_rates import OutputRates
 from daybreak.policies.parts.priority_shares import box_shares, query_shares
-from daybreak.policies.parts.quota_slice import QuotaSlice
-from daybreak.policies.parts.ready_unblocked import ReadyUnblocked
+from daybreak.policies.parts.ready import ReadyUnblocked
 from daybreak.policies.registry import make_policy_with
 
 NAN = math.nan

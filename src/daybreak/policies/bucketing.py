@@ -25,7 +25,7 @@ from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import Plan, View, Work
 from daybreak.policies.parts.sliding_lists import SlidingLists
 from daybreak.policies.parts.timer_queue import TimerQueue
-from daybreak.policies.parts.urgency_policy import UrgencyParams, UrgencyPolicy
+from daybreak.policies.parts.urgency import UrgencyParams, UrgencyPolicy
 
 MOST_PARTITIONS = 4096
 #: Days of the timer queue within which a unit leaves the bucket that it entered.

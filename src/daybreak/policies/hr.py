@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
 from daybreak.policies.parts.rate_order import RateOrder, RateParams
-from daybreak.policies.parts.ready_unblocked import ReadyUnblocked
+from daybreak.policies.parts.ready import ReadyUnblocked
 
 
 class HighestRate(BasePolicy):

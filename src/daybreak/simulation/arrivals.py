@@ -1,4 +1,4 @@
-"""Draws the arrivals a pipeline declares: one sorted sequence of (instant, stream)."""
+"""Draws the arrivals a pipeline declares, and adds up the work that they bring."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from daybreak.engine.shedding import work_ahead_ns
+from daybreak.engine.state import SystemState
 from daybreak.model.arrivals import Arrivals, Phase
 from daybreak.model.errors import ConfigError
 from daybreak.model.network import Network
@@ -36,6 +38,24 @@ class ArrivalSchedule:
         stream = np.repeat(np.arange(len(per_stream), dtype=np.int32), [len(a) for a in per_stream])
         order = np.argsort(at, kind="stable")
         return cls(at[order], stream[order])
+
+
+class OfferedWork:
+    """Adds up the work of arrivals as time goes on: what a report tells capacity overload by."""
+
+    def __init__(self, state: SystemState, schedule: ArrivalSchedule) -> None:
+        ahead = work_ahead_ns(state)
+        feeds = state.network.stream_boxes
+        self._stream_ns = np.array([sum([ahead[b] for b in boxes]) for boxes in feeds])
+        self._schedule = schedule
+        self._counted, self._sum_ns = 0, 0.0
+
+    def until(self, now_ns: int) -> float:
+        """The work (ns) of all arrivals up to this instant; instants must not decrease."""
+        end = int(np.searchsorted(self._schedule.at_ns, now_ns, side="right"))
+        self._sum_ns += float(self._stream_ns[self._schedule.stream[self._counted : end]].sum())
+        self._counted = end
+        return self._sum_ns
 
 
 def draw_schedule(

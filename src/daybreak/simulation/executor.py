@@ -27,10 +27,9 @@ from daybreak.model.overheads import Overheads
 from daybreak.model.shedding import SheddingParams
 from daybreak.policies.base import Plan, Work
 from daybreak.runtime.monitor import Monitor
-from daybreak.simulation.arrivals import ArrivalSchedule
+from daybreak.simulation.arrivals import ArrivalSchedule, OfferedWork
 from daybreak.simulation.hooks import BlockedTime, HeldBytes, SheddingInputs, Waits
 from daybreak.simulation.loop import NEVER, SimulationLoop
-from daybreak.simulation.offered import OfferedWork
 from daybreak.simulation.plan_run import PlanRun
 from daybreak.simulation.randomness import random_for
 from daybreak.simulation.short_cuts import ShortCuts
