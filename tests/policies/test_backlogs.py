@@ -9,9 +9,9 @@ import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.model import QoSGraph
-from daybreak.policies.parts.cell_planner import CellPlanner
-from daybreak.policies.parts.period_choice import plan_periods
-from daybreak.policies.parts.period_tables import Flow
+from daybreak.policies.parts.planned.cell_planner import CellPlanner
+from daybreak.policies.parts.planned.period_choice import plan_periods
+from daybreak.policies.parts.planned.period_tables import Flow
 from daybreak.policies.planned import Planned
 from daybreak_experiments.planned.workloads import mixed
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daybreak.policies.parts.cell_planner import LEAST_STRAIN, STRAIN
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, WorkerTime
+from daybreak.policies.parts.planned.cell_planner import LEAST_STRAIN, STRAIN
+from daybreak.policies.parts.planned.jobs_under_way import JobUnderWay, Overrun, WorkerTime
 from daybreak.policies.planned import Planned, _Candidate
 
 

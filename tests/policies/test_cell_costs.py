@@ -4,7 +4,7 @@ import pytest
 
 from daybreak.engine.state import JobState
 from daybreak.policies.base import Cell, JobCost
-from daybreak.policies.parts.cell_planner import FIRST, MOST_OFF, WARM_JOBS, CellPlanner
+from daybreak.policies.parts.planned.cell_planner import FIRST, MOST_OFF, WARM_JOBS, CellPlanner
 from daybreak_experiments.planned.workloads import mixed
 
 

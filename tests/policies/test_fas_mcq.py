@@ -14,8 +14,8 @@ from daybreak.model import ConfigError, Network, Query, Stream, chain
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.fas_mcq import FreshnessAware
 from daybreak.policies.fas_mcq_auto import AutoBeta
-from daybreak.policies.parts.knee import Knee, drained
-from daybreak.policies.parts.prioritised import PrioritisedQueries
+from daybreak.policies.parts.priorities.knee import Knee, drained
+from daybreak.policies.parts.priorities.prioritised import PrioritisedQueries
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule, draw_schedule

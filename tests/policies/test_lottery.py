@@ -12,7 +12,7 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, Query, QueryClass, Stream
 from daybreak.policies.base import Work
 from daybreak.policies.lottery import Lottery
-from daybreak.policies.parts.tickets import Tickets
+from daybreak.policies.parts.classes.tickets import Tickets
 from daybreak.policies.registry import make_policy_with
 from daybreak.simulation.arrivals import ArrivalSchedule
 from daybreak.simulation.simulate import simulate

@@ -12,8 +12,8 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.policies.base import Change, Plan, Work
 from daybreak.policies.mbd import MbdParams, MulticoreBroadcastDisks
-from daybreak.policies.parts.mbd_schedule import mbd_schedule, query_priorities
-from daybreak.policies.parts.merged_queries import MergedQueries, query_costs_ns
+from daybreak.policies.parts.mbd.mbd_schedule import mbd_schedule, query_priorities
+from daybreak.policies.parts.mbd.merged_queries import MergedQueries, query_costs_ns
 
 
 def network(*queries: tuple[str, str, int], shared: tuple[tuple[str, str], ...] = ()) -> Network:

@@ -9,7 +9,7 @@ import pytest
 from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, QueryClass, Stream
 from daybreak.policies.base import BasePolicy, Plan, Work
-from daybreak.policies.parts.tickets import Tickets
+from daybreak.policies.parts.classes.tickets import Tickets
 from daybreak.policies.registry import all_policies, make_policy_with
 
 MS = 1_000_000

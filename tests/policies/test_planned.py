@@ -20,9 +20,9 @@ from daybreak.policies.base import (
     Wait,
     Work,
 )
-from daybreak.policies.parts.arrival_instants import ArrivalInstants
-from daybreak.policies.parts.cell_planner import FIRST, GROWTH, CellPlanner
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun
+from daybreak.policies.parts.planned.arrival_instants import ArrivalInstants
+from daybreak.policies.parts.planned.cell_planner import FIRST, GROWTH, CellPlanner
+from daybreak.policies.parts.planned.jobs_under_way import JobUnderWay, Overrun
 from daybreak.policies.planned import ANY_LENGTH, Planned, PlannedParams, _Candidate
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak_experiments.planned.machine import Case, Measured, exact, run

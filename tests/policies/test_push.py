@@ -8,7 +8,7 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Decision, Plan, Step, Work
 from daybreak.policies.bucketing_clearing import LogGrid
-from daybreak.policies.parts.ready import all_paths
+from daybreak.policies.parts.queues.ready import all_paths
 from daybreak.policies.registry import make_policy_with
 
 PUSH = ("fixed-priority-push", "slope-slack-push", "bucketing-push", "bucketing-clearing")

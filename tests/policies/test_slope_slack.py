@@ -12,7 +12,7 @@ from daybreak.model import Box, ConfigError, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import Plan, Work
 from daybreak.policies.bucketing import BucketGrid, Bucketing
 from daybreak.policies.bucketing_clearing import LogGrid
-from daybreak.policies.parts.urgency import Outlook
+from daybreak.policies.parts.priorities.urgency import Outlook
 from daybreak.policies.registry import make_policy_with
 
 US = 1000

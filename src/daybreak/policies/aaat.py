@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from daybreak.policies.base import BasePolicy, Plan, View, Work
-from daybreak.policies.parts.execution_list import ListParams
-from daybreak.policies.parts.ready import ReadySuperboxes
-from daybreak.policies.parts.superboxes import Superbox, applications
-from daybreak.policies.parts.traversal_choice import Evidence
-from daybreak.policies.parts.traversals import foresee, min_cost, min_latency, min_memory
+from daybreak.policies.parts.queues.execution_list import ListParams
+from daybreak.policies.parts.queues.ready import ReadySuperboxes
+from daybreak.policies.parts.superboxes.superboxes import Superbox, applications
+from daybreak.policies.parts.superboxes.traversal_choice import Evidence
+from daybreak.policies.parts.superboxes.traversals import foresee, min_cost, min_latency, min_memory
 from daybreak.policies.round_robin import RoundRobin
 
 Traversal = Literal["auto", "mc", "ml", "mm"]

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.parts.class_responses import ClassResponses
-from daybreak.policies.parts.class_turns import ClassBoxes, QuotaSlice
-from daybreak.policies.parts.growing_tables import put
-from daybreak.policies.parts.ruler import LARGEST, ruler, slots_of, whole
+from daybreak.policies.parts.classes.class_responses import ClassResponses
+from daybreak.policies.parts.classes.class_turns import ClassBoxes, QuotaSlice
+from daybreak.policies.parts.mbd.ruler import LARGEST, ruler, slots_of, whole
+from daybreak.policies.parts.queues.growing_tables import put
 
 
 def corrected(

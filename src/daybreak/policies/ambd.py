@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from daybreak.policies.base import Plan, View, Work
 from daybreak.policies.mbd import MulticoreBroadcastDisks
-from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.queues.growing_tables import put
 
 #: How far it looks: the text's arbitrary 10, about 15 % of its workloads' queries.
 AHEAD = 10

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from daybreak.policies.parts.execution_list import ListParams
+from daybreak.policies.parts.queues.execution_list import ListParams
 from daybreak.policies.round_robin import RoundRobin
 
 

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import Plan, View, Work
-from daybreak.policies.parts.sliding_lists import SlidingLists
-from daybreak.policies.parts.timer_queue import TimerQueue
-from daybreak.policies.parts.urgency import UrgencyParams, UrgencyPolicy
+from daybreak.policies.parts.priorities.urgency import UrgencyParams, UrgencyPolicy
+from daybreak.policies.parts.queues.sliding_lists import SlidingLists
+from daybreak.policies.parts.queues.timer_queue import TimerQueue
 
 MOST_PARTITIONS = 4096
 #: Days of the timer queue within which a unit leaves the bucket that it entered.

@@ -27,7 +27,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.qos import QoSGraph
 from daybreak.policies.base import View, Work
 from daybreak.policies.bucketing import BucketGrid, Bucketing, BucketingPathParams, Spot
-from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.queues.growing_tables import put
 
 #: The largest slack is so many times (as a power of two) the least that has a bucket of its own.
 OCTAVES = 12

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.parts.class_turns import ClassBoxes, Credits, quotas
-from daybreak.policies.parts.rate_order import RateOrder, RateParams
-from daybreak.policies.parts.ready import ReadyUnblocked
+from daybreak.policies.parts.classes.class_turns import ClassBoxes, Credits, quotas
+from daybreak.policies.parts.priorities.rate_order import RateOrder, RateParams
+from daybreak.policies.parts.queues.ready import ReadyUnblocked
 
 #: A turn without work still polls the class's sources twice.
 POLLS = 2

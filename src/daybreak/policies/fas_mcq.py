@@ -12,7 +12,7 @@ from math import expm1, inf, log1p
 from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
-from daybreak.policies.parts.prioritised import DrainParams, PrioritisedQueries
+from daybreak.policies.parts.priorities.prioritised import DrainParams, PrioritisedQueries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 Beta trades response time for freshness. A goal bounds one of the two, and the other should be as
 good as the bound allows: beta moves a little after every window, towards response time or
 freshness, by how far the window's average was from the goal. Or the goal is the knee of the two,
-found from the backlogs seen (``daybreak.policies.parts.knee``), and beta moves towards it.
+found from the backlogs seen (``daybreak.policies.parts.priorities.knee``), and beta moves towards
+it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Plan, View, Work
 from daybreak.policies.fas_mcq import FreshnessAware
-from daybreak.policies.parts.knee import Knee
-from daybreak.policies.parts.prioritised import DrainParams
+from daybreak.policies.parts.priorities.knee import Knee
+from daybreak.policies.parts.priorities.prioritised import DrainParams
 
 Goal = Literal["staleness", "response", "knee"]
 GOALS: tuple[str, ...] = get_args(Goal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from daybreak.policies.base import Plan, View, Work
-from daybreak.policies.parts.execution_list import ListPolicy
+from daybreak.policies.parts.queues.execution_list import ListPolicy
 
 
 class FirstComeFirstServed(ListPolicy):

@@ -11,8 +11,8 @@ import heapq
 import math
 
 from daybreak.policies.base import Change, View, Work
-from daybreak.policies.parts.execution_list import ListPolicy
-from daybreak.policies.parts.growing_tables import put
+from daybreak.policies.parts.queues.execution_list import ListPolicy
+from daybreak.policies.parts.queues.growing_tables import put
 
 
 class FixedPriority(ListPolicy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from daybreak.policies.fixed_priority import FixedPriority
-from daybreak.policies.parts.execution_list import PathParams
+from daybreak.policies.parts.queues.execution_list import PathParams
 
 
 class FixedPriorityPush(FixedPriority):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.parts.rate_order import RateOrder, RateParams
-from daybreak.policies.parts.ready import ReadyUnblocked
+from daybreak.policies.parts.priorities.rate_order import RateOrder, RateParams
+from daybreak.policies.parts.queues.ready import ReadyUnblocked
 
 
 class HighestRate(BasePolicy):

@@ -17,10 +17,10 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.parts.growing_tables import put
-from daybreak.policies.parts.ready import ReadyBoxes, ReadyQueries
-from daybreak.policies.parts.tickets import Tickets, shared
-from daybreak.policies.parts.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.classes.tickets import Tickets, shared
+from daybreak.policies.parts.queues.growing_tables import put
+from daybreak.policies.parts.queues.ready import ReadyBoxes, ReadyQueries
+from daybreak.policies.parts.queues.trains import TrainParams, oldest_ns
 
 #: What a run is taken to have used before the first one ended.
 QUANTUM_NS = 1_000_000

@@ -19,18 +19,18 @@ from typing import Any, ClassVar, Literal
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.parts.correction import (
+from daybreak.policies.parts.mbd.correction import (
     Correction,
     Frequencies,
     Levelling,
     Stepwise,
     Uncorrected,
 )
-from daybreak.policies.parts.growing_tables import put
-from daybreak.policies.parts.inversion import MODULES
-from daybreak.policies.parts.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
-from daybreak.policies.parts.merged_queries import MergedQueries, query_costs_ns
-from daybreak.policies.parts.ruler import LARGEST, whole
+from daybreak.policies.parts.mbd.inversion import MODULES
+from daybreak.policies.parts.mbd.mbd_schedule import MbdSchedule, mbd_schedule, query_priorities
+from daybreak.policies.parts.mbd.merged_queries import MergedQueries, query_costs_ns
+from daybreak.policies.parts.mbd.ruler import LARGEST, whole
+from daybreak.policies.parts.queues.growing_tables import put
 
 ModuleName = Literal["none", "dvp", "ivp", "dsp", "isp", "level"]
 Selectivity = Literal["off", "s", "sa"]

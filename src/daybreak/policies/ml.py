@@ -10,9 +10,9 @@ from __future__ import annotations
 from random import Random
 
 from daybreak.policies.base import Change, Plan, View, Work
-from daybreak.policies.parts.candidates import ChoosesQueries
-from daybreak.policies.parts.priority_shares import query_shares
-from daybreak.policies.parts.tickets import Tickets
+from daybreak.policies.parts.classes.candidates import ChoosesQueries
+from daybreak.policies.parts.classes.priority_shares import query_shares
+from daybreak.policies.parts.classes.tickets import Tickets
 
 
 class MulticoreLottery(ChoosesQueries):

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from daybreak.policies.base import Granularity
 from daybreak.policies.ml import MulticoreLottery
-from daybreak.policies.parts.candidates import Candidates
-from daybreak.policies.parts.priority_shares import box_shares
+from daybreak.policies.parts.classes.candidates import Candidates
+from daybreak.policies.parts.classes.priority_shares import box_shares
 
 
 class MulticoreOperatorLottery(MulticoreLottery):

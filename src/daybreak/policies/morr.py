@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from daybreak.policies.base import Granularity
 from daybreak.policies.mrr import MulticoreRoundRobin
-from daybreak.policies.parts.candidates import Candidates
+from daybreak.policies.parts.classes.candidates import Candidates
 
 
 class MulticoreOperatorRoundRobin(MulticoreRoundRobin):

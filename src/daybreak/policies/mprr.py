@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from daybreak.policies.base import Change, Step
 from daybreak.policies.mrr import MulticoreRoundRobin
-from daybreak.policies.parts.candidates import Candidates
+from daybreak.policies.parts.classes.candidates import Candidates
 
 
 class MulticoreProportionalRoundRobin(MulticoreRoundRobin):

@@ -7,7 +7,7 @@ Neither knows classes; MPRR does.
 from __future__ import annotations
 
 from daybreak.policies.base import Plan, View, Work
-from daybreak.policies.parts.candidates import ChoosesQueries, Turns
+from daybreak.policies.parts.classes.candidates import ChoosesQueries, Turns
 
 
 class MulticoreRoundRobin(ChoosesQueries):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from daybreak.policies.base import BasePolicy, Change, Plan, View, Work
-from daybreak.policies.parts.candidates import Candidates, Turns
+from daybreak.policies.parts.classes.candidates import Candidates, Turns
 
 
 class ThreadPerClass(BasePolicy):

@@ -19,13 +19,13 @@ from typing import Any, ClassVar, NamedTuple
 from daybreak.model.errors import ConfigError
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy, Change, Decision, Plan, Step, View, Wait, Work
-from daybreak.policies.parts.cell_planner import CellPlanner
-from daybreak.policies.parts.jobs_under_way import JobUnderWay, Overrun, WorkerTime
-from daybreak.policies.parts.period_choice import LONGEST
-from daybreak.policies.parts.period_tables import Flow
-from daybreak.policies.parts.plan_status import PlanStatus, cell_statuses
-from daybreak.policies.parts.ready import ReadyQueries
-from daybreak.policies.parts.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.planned.cell_planner import CellPlanner
+from daybreak.policies.parts.planned.jobs_under_way import JobUnderWay, Overrun, WorkerTime
+from daybreak.policies.parts.planned.period_choice import LONGEST
+from daybreak.policies.parts.planned.period_tables import Flow
+from daybreak.policies.parts.planned.plan_status import PlanStatus, cell_statuses
+from daybreak.policies.parts.queues.ready import ReadyQueries
+from daybreak.policies.parts.queues.trains import TrainParams, oldest_ns
 
 #: Arrivals are counted so often; there is a new plan so often at most, if something changed.
 NOTE_NS = 100_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daybreak.policies.parts.prioritised import PrioritisedQueries
+from daybreak.policies.parts.priorities.prioritised import PrioritisedQueries
 
 
 class RateBased(PrioritisedQueries):

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from random import Random
 
 from daybreak.policies.base import View, Work
-from daybreak.policies.parts.execution_list import ListPolicy
+from daybreak.policies.parts.queues.execution_list import ListPolicy
 
 
 class RoundRobin(ListPolicy):

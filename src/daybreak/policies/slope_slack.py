@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 
-from daybreak.policies.parts.urgency import UrgencyPolicy
+from daybreak.policies.parts.priorities.urgency import UrgencyPolicy
 
 
 class SlopeSlack(UrgencyPolicy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from daybreak.policies.parts.urgency import UrgencyPathParams
+from daybreak.policies.parts.priorities.urgency import UrgencyPathParams
 from daybreak.policies.slope_slack import SlopeSlack
 
 

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Change, Plan, Step, View, Work
-from daybreak.policies.parts.growing_tables import put
-from daybreak.policies.parts.ready import ReadyQueries
-from daybreak.policies.parts.trains import TrainParams, oldest_ns
+from daybreak.policies.parts.queues.growing_tables import put
+from daybreak.policies.parts.queues.ready import ReadyQueries
+from daybreak.policies.parts.queues.trains import TrainParams, oldest_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Literal
 from daybreak.model.errors import ConfigError
 from daybreak.policies.aaat import ApplicationAtATime, SuperboxParams
 from daybreak.policies.base import Plan, Step, View, Work
-from daybreak.policies.parts.superbox_priority import (
+from daybreak.policies.parts.superboxes.superbox_priority import (
     OwnGraphs,
     Priority,
     box_priority,
     producers_first,
     top_boxes,
 )
-from daybreak.policies.parts.superboxes import (
+from daybreak.policies.parts.superboxes.superboxes import (
     Superbox,
     applications,
     around,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daybreak.policies.parts.ruler import longest_waits, one_turn_each, ruler, slots_of
+from daybreak.policies.parts.mbd.ruler import longest_waits, one_turn_each, ruler, slots_of
 from daybreak.report.figures import COLOURS, save_figure
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from daybreak.engine.state import SystemState
 from daybreak.model.qos import NS_PER_S
-from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.rates.arrival_rates import ArrivalRates
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios, starvation_alarms_over
 from daybreak.runtime.report import summarise
 from daybreak.runtime.snapshot import (

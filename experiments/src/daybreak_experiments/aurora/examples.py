@@ -13,8 +13,13 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Arrivals, Box, Network, Overheads, QoSGraph, Query, Stream
 from daybreak.policies.base import BasePolicy, Plan, Step, View, Work
 from daybreak.policies.fixed_priority import slack_ns
-from daybreak.policies.parts.superboxes import applications
-from daybreak.policies.parts.traversals import memory_rate, min_cost, min_latency, min_memory
+from daybreak.policies.parts.superboxes.superboxes import applications
+from daybreak.policies.parts.superboxes.traversals import (
+    memory_rate,
+    min_cost,
+    min_latency,
+    min_memory,
+)
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import ArrivalSchedule

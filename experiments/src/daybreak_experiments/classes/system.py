@@ -28,7 +28,7 @@ from daybreak.model.arrivals import Phase
 from daybreak.model.network import BoxKind
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.base import BasePolicy
-from daybreak.policies.parts.ruler import ruler, slots_of
+from daybreak.policies.parts.mbd.ruler import ruler, slots_of
 from daybreak.runtime.report import RunReport
 from daybreak.simulation.arrivals import draw_schedule
 from daybreak.simulation.randomness import random_for

@@ -19,7 +19,7 @@ from daybreak.engine.inbox import Waiting, closing
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.qos import NS_PER_S, QoSGraph
 from daybreak.policies.base import JobCost
-from daybreak.policies.parts.period_bound import Offer, bound_utility
+from daybreak.policies.parts.planned.period_bound import Offer, bound_utility
 from daybreak.simulation.jobs import Delivery
 from daybreak.simulation.randomness import generator_for
 

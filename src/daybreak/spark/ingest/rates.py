@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from daybreak.policies.parts.arrival_rates import ArrivalRates
+from daybreak.policies.parts.rates.arrival_rates import ArrivalRates
 
 
 class StreamRates:

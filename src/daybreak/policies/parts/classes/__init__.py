@@ -1,0 +1,1 @@
+"""Pieces of policies that choose a class first, or divide its priority."""

@@ -1,0 +1,1 @@
+"""Pieces of the broadcast-disk policies: ``abd``, ``mbd`` and its variants."""

@@ -1,0 +1,1 @@
+"""Pieces of the policy ``planned``: periods of cells, their costs, and the planner."""

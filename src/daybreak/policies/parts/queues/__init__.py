@@ -1,0 +1,1 @@
+"""What is ready, in which order, and how much of it is taken: lists, queues, trains."""

@@ -1,0 +1,1 @@
+"""Estimates of what arrives and what leaves per second."""

@@ -1,0 +1,1 @@
+"""Superboxes: which boxes they hold, in which order these run, and which goes first."""
