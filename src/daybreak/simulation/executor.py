@@ -57,7 +57,7 @@ class VirtualExecutor:
     ) -> None:
         """See ``simulate``; without ``short_cuts`` every step is taken by itself, to the same end.
 
-        Runs with memory or boxes that wait never take them.
+        Runs with hooks never take them.
         """
         network = state.network
         self.workers = workers
@@ -88,7 +88,7 @@ class VirtualExecutor:
         view = BlockedTime(state) if waiting and not yields else state
         self._inputs = SheddingInputs(view, shedding, seed) if shedding else None
         self._short: ShortCuts | None = None
-        if short_cuts and workers == 1 and not (memory or waiting):
+        if short_cuts and workers == 1 and not (memory or waiting or shedding):
             self._short = ShortCuts(
                 state, monitor, overheads, self._arrivals, self._lucks, self._lucky
             )
@@ -204,13 +204,10 @@ class VirtualExecutor:
             self._emit(run, now, loop)
 
     def _backlog(self) -> list[float]:
-        """Tuples at each box that wait or are worked on; those whose results come, beyond it.
-
-        A tuple that a short cut works on is not counted where it is.
-        """
+        """Tuples at each box that wait or are worked on; those whose results come, beyond it."""
         state, backlog = self._state, [float(n) for n in self._state.pending]
         for run, ends_ns in zip(self._runs, self._ends, strict=True):
-            if ends_ns != NEVER and run.step >= 0 and not run.through:
+            if ends_ns != NEVER and run.step >= 0:
                 backlog[run.box] += len(run.arrivals)
         for run in self._waits.kept() if self._waits is not None else ():
             for d in self._network.downstream[run.box]:
