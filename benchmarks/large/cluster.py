@@ -20,6 +20,7 @@ from benchmarks.large.driver import Settings, peaks_file
 from benchmarks.large.heap import both
 from benchmarks.large.workload import generate, wrong
 from benchmarks.servers import PostgresServer
+from benchmarks.soaking.application import left_behind
 
 CONF = {
     "spark.driver.memory": "512m",
@@ -116,7 +117,7 @@ def one_run(
         "wall_s": round(time.monotonic() - began, 1),
         "input_mb": round(sum(p.stat().st_size for p in (folder / "in").iterdir()) / 2**20, 1),
         "wrong": wrong(out, rows),
-        "left": [str(path) for path in out.rglob("_staging/*") if path.is_file()],
+        "left": left_behind(out),
     }
     say(f"{rows} rows: {found}")
     if not found["wrong"]:

@@ -142,8 +142,13 @@ def differences(folder: Path, rows: int) -> list[str]:
             wrong.append(
                 f"{query}: {(due - held).total()} rows missing, {(held - due).total()} too many"
             )
-    wrong += [f"{left} was left behind" for left in (folder / "out").rglob("_staging/*")]
-    return wrong
+    return wrong + left_behind(folder / "out")
+
+
+def left_behind(out: Path) -> list[str]:
+    """What sinks have staged and neither delivered nor removed; their locks stay."""
+    found = (path for path in out.rglob("_staging/*") if path.is_file() and path.name != "lock")
+    return [f"{path} was left behind" for path in found]
 
 
 def twice(folder: Path) -> list[str]:

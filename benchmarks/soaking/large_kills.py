@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from benchmarks.soaking.application import left_behind
 from benchmarks.soaking.kills import Death, Say, end_a_life, end_lives
 from benchmarks.soaking.life import LARGE_STAGES
 
@@ -115,5 +116,4 @@ def _wrong(folder: Path, rows: int) -> list[str]:
     ]
     if sum(_numbers(folder, "seconds", "c")) != rows:
         wrong.append("windows do not count every row once")
-    wrong += [f"{p} was left behind" for p in (folder / "out").rglob("_staging/*") if p.is_file()]
-    return wrong
+    return wrong + left_behind(folder / "out")
