@@ -20,7 +20,7 @@ from daybreak.model.secrets import forget_all
 from daybreak.model.specs import SinkSpec
 from daybreak.spark.app import App
 from daybreak.spark.kafka.cluster import jvm
-from daybreak.spark.sinks.kafka_producer import Producer, Record, _parts, send_one_by_one, sender_of
+from daybreak.spark.sinks.kafka_producer import Producer, Record, _parts, send_one_by_one
 from daybreak.spark.sinks.kafka_sink import records
 
 pytestmark = pytest.mark.spark
@@ -145,8 +145,8 @@ def test_records_are_sent_in_one_call_or_one_by_one(spark: SparkSession, broker:
     producer = Producer({"kafka.bootstrap.servers": broker.servers}, "here")
     sent = [Record(b"k", '{"t": "grün"}'.encode()), Record(None, b'{"t": null}')]
     producer.send("one-call", sent, "fire", "job-1")
-    assert sender_of(jvm()) is not None, "Spark's compiler took our lines"
-    send_one_by_one(jvm(), producer._producer, "one-by-one", sent, "fire", "job-1")
+    assert producer._open is not None and producer._open.sender, "Spark's compiler took our lines"
+    send_one_by_one(jvm(), producer._open.producer, "one-by-one", sent, "fire", "job-1")
     for topic in ("one-call", "one-by-one"):
         found = read(spark, broker.servers, topic)
         assert sorted((r.key or "", r.value["t"], r.identity) for r in found) == [

@@ -1,17 +1,16 @@
 """The gates in Spark's driver, and what they report.
 
-``gates.java`` is compiled in the driver by Janino, which Spark brings along, so there is nothing
-to install on a cluster. One queue carries all that happens there to Python, as JSON.
+They are Java (``spark/java/governed``). One queue carries all that happens there to Python, as JSON.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from daybreak.spark.java.loader import JavaPackage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 CLASS_PROPERTY = "daybreak.class"
 #: The property that names the function which starts its queries again.
 RESTART_PROPERTY = "daybreak.restart"
-_SOURCE, _CLASS = "gates.java", "daybreak.governed.Gates"
 
 
 class UnitGroup(NamedTuple):
@@ -164,13 +162,10 @@ class Bridge:
     def __init__(self, spark: SparkSession) -> None:
         """Raises what Janino or Spark raise where an internal is not as expected."""
         context: Any = spark.sparkContext
-        jvm, gateway = context._jvm, context._gateway
-        kind = _compiled(gateway)
-        nothing = gateway.new_array(jvm.java.lang.Object, 0)
-        kind.getMethod("check", gateway.new_array(jvm.java.lang.Class, 0)).invoke(None, nothing)
-        made_of = gateway.new_array(jvm.java.lang.Object, 1)
-        made_of[0] = manager = spark.streams._jsqm
-        self._gates = kind.getConstructors()[0].newInstance(made_of)
+        package = JavaPackage(context._gateway, "governed")
+        package.call("Gates", "check")
+        manager: Any = spark.streams._jsqm
+        self._gates = package.new("Gates", manager)
         self._manager, self._context = manager, context
         manager.addListener(self._gates)
         context._jsc.sc().addSparkListener(self._gates.foreign())
@@ -206,17 +201,6 @@ class Bridge:
         context = self._context._jsc
         if context is not None:  # None: the application has ended
             context.sc().removeSparkListener(self._gates.foreign())
-
-
-@cache
-def _compiled(gateway: Any) -> Any:
-    """The class of the gates, compiled once in a driver."""
-    jvm = gateway.jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setTargetVersion(8)
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook((files("daybreak.spark.gates") / _SOURCE).read_text(encoding="utf-8"))
-    return compiler.getClassLoader().loadClass(_CLASS)
 
 
 class NoBridge(Bridge):

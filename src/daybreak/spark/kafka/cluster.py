@@ -32,10 +32,15 @@ Offsets = dict[str, dict[int, int]]
 
 def jvm() -> Any:
     """The JVM of the one Spark application of this process."""
+    return gateway().jvm
+
+
+def gateway() -> Any:
+    """The gateway to that JVM."""
     context = SparkContext._active_spark_context
     if context is None:
         raise ConfigError("kafka", "there is no Spark session", "start one first")
-    return context._jvm
+    return context._gateway
 
 
 def need_jars(place: str) -> None:

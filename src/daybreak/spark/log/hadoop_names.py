@@ -22,6 +22,6 @@ def to_write(path: Path) -> str:
 def to_read(path: Path) -> str:
     """A file or folder that Spark finds: the one of this name and no other.
 
-    ``toRead`` of stateful/FeedSource.java, which runs in the JVM, does the same.
+    ``toRead`` of java/stateful/FeedSource.java, which runs in the JVM, does the same.
     """
     return "file://" + _SPECIAL.sub(r"\\\1", str(path.absolute()))

@@ -1,9 +1,9 @@
 """Writes records through Kafka's own producer, in the driver's JVM.
 
 A producer stays open: a Spark job for each delivery would take longer than the job whose rows it
-delivers. The rows of a delivery cross to the JVM in one call; a few lines of Java, compiled by the
-compiler that Spark generates code with, unpack and send them. Where that compiler refuses, records
-are sent one by one from here: slower, with the same result.
+delivers. The rows of a delivery cross to the JVM in one call; our Java (``spark/java/kafka``) unpacks
+and sends them. Where it cannot be compiled, records are sent one by one from here: slower, with the
+same result.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
 
 from daybreak.spark.failures import SinkUnavailable, one_line
-from daybreak.spark.kafka.cluster import jvm, properties
+from daybreak.spark.java.loader import JavaPackage
+from daybreak.spark.kafka.cluster import gateway, jvm, properties
 from daybreak.spark.kafka.options import client_options, servers, shown_servers, unreachable
 
 #: Set by the declaration where others are wanted. An idempotent producer repeats a request without
@@ -45,48 +45,17 @@ _FATAL = (
     "AuthenticationException", "AuthorizationException", "UnsupportedVersionException",
 )  # fmt: skip
 
-_SENDER = """
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
-import java.util.ArrayList;
-import java.util.concurrent.Future;
-import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerRecord;
-
-public void send(
-    Object producer, String topic, byte[] rows, String query, String job, int first
-) throws Exception {
-    KafkaProducer to = (KafkaProducer) producer;
-    DataInputStream in = new DataInputStream(new ByteArrayInputStream(rows));
-    ArrayList sent = new ArrayList();
-    for (int row = first; in.available() > 0; row++) {
-        ProducerRecord record = new ProducerRecord(topic, (Object) take(in), (Object) take(in));
-        record.headers().add("daybreak-query", query.getBytes("UTF-8"));
-        record.headers().add("daybreak-job", job.getBytes("UTF-8"));
-        record.headers().add("daybreak-row", Integer.toString(row).getBytes("UTF-8"));
-        sent.add(to.send(record));
-    }
-    to.flush();
-    for (int i = 0; i < sent.size(); i++) {
-        ((Future) sent.get(i)).get();
-    }
-}
-
-private static byte[] take(DataInputStream in) throws Exception {
-    int length = in.readInt();
-    if (length < 0) {
-        return null;
-    }
-    byte[] bytes = new byte[length];
-    in.readFully(bytes);
-    return bytes;
-}
-"""
-
 
 class Record(NamedTuple):
     key: bytes | None
     value: bytes
+
+
+class _Open(NamedTuple):
+    """A ``KafkaProducer`` and the ``KafkaSender`` that fills it, if there is one, in the JVM."""
+
+    producer: Any
+    sender: Any
 
 
 class Producer:
@@ -97,7 +66,7 @@ class Producer:
         self._shown = shown_servers(options)
         self._addresses = servers(options, place)
         self._guard = threading.Lock()
-        self._producer: Any = None
+        self._open: _Open | None = None
         self._failed = False
 
     def send(self, topic: str, records: Sequence[Record], query: str, job: str) -> None:
@@ -117,25 +86,25 @@ class Producer:
                 self.close()
             raise
         except Py4JError:
-            self._producer = None  # of a JVM that is gone
+            self._open = None  # of a JVM that is gone
             raise
         self._failed = False
 
     def close(self) -> None:
         """What is under way is given up, of all threads; a later ``send`` opens it again."""
         with self._guard:
-            producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.close(jvm().java.time.Duration.ofMillis(0))
+            given_up, self._open = self._open, None
+        if given_up is not None:
+            given_up.producer.close(jvm().java.time.Duration.ofMillis(0))
 
     def _send(self, topic: str, records: Sequence[Record], query: str, job: str) -> None:
         java = jvm()
         with self._guard:
-            if self._producer is None:
+            if self._open is None:
                 make = getattr(java, "org.apache.kafka.clients.producer.KafkaProducer")
-                self._producer = make(properties(java, self._options))
-            producer = self._producer
-        sender = sender_of(java)
+                producer = make(properties(java, self._options))
+                self._open = _Open(producer, sender_of(gateway()))
+            producer, sender = self._open
         if sender is None:
             send_one_by_one(java, producer, topic, records, query, job)
         else:
@@ -183,36 +152,12 @@ def send_one_by_one(
         future.get()
 
 
-_compiling = threading.Lock()
-_senders: list[tuple[Any, Any]] = []
-
-
-def sender_of(java: Any) -> Any:
-    """The compiled lines, once for each JVM; None where they cannot be compiled."""
-    with _compiling:
-        for of, sender in _senders:
-            if of is java:
-                return sender
-        try:
-            sender = _compiled(java)
-        except Py4JError:
-            sender = None
-        _senders[:] = [(java, sender)]
-        return sender
-
-
-def _compiled(java: Any) -> Any:
-    context = SparkContext._active_spark_context
-    assert context is not None
-    assert context._gateway is not None
-    compiler = java.org.codehaus.janino.ClassBodyEvaluator()
-    # The gateway takes classes of one name for one class, whatever loader they come from.
-    compiler.setClassName("daybreak.KafkaSender")
-    compiler.setParentClassLoader(java.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SENDER)
-    new_array = context._gateway.new_array
-    constructor = compiler.getClazz().getDeclaredConstructor(new_array(java.java.lang.Class, 0))
-    return constructor.newInstance(new_array(java.java.lang.Object, 0))
+def sender_of(gateway: Any) -> Any:
+    """A ``KafkaSender`` in the JVM; None where it cannot be compiled."""
+    try:
+        return JavaPackage(gateway, "kafka").new("KafkaSender")
+    except Py4JError:
+        return None
 
 
 def _is(error: Py4JJavaError, *kinds: str) -> bool:

@@ -6,7 +6,6 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.resources import files
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.java.loader import JavaPackage
 from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.stepped import Commit, Stepped
 from daybreak.spark.log.commitlog import CommitLog
@@ -33,8 +33,6 @@ from daybreak.spark.stateful.steps import named_files
 _CLASS = "daybreak.stateful.FeedSource"
 #: Spark keeps so many versions of a query's state and log, and no more.
 _SETTINGS = {"spark.sql.streaming.minBatchesToRetain": "5"}
-_loaders: dict[int, Any] = {}
-_compiling = threading.Lock()
 
 
 class StatefulQueries:
@@ -126,7 +124,7 @@ class StatefulQueries:
         context: Any = session.sparkContext
         thread = context._jvm.java.lang.Thread.currentThread()
         before = thread.getContextClassLoader()
-        thread.setContextClassLoader(_loader(context))
+        thread.setContextClassLoader(_package(session).loader)
         try:
             reader = session.readStream.format(_CLASS).schema(self._schemas[stream])
             return reader.option("steps", steps).option("stream", stream).load()
@@ -176,21 +174,9 @@ class StatefulQueries:
 
 def feed_source(session: SparkSession) -> Any:
     """A ``FeedSource`` of the driver; all share what queries may read."""
+    return _package(session).new("FeedSource")
+
+
+def _package(session: SparkSession) -> JavaPackage:
     context: Any = session.sparkContext
-    nothing = context._gateway.new_array(context._jvm.java.lang.Object, 0)
-    return _loader(context).loadClass(_CLASS).getConstructors()[0].newInstance(nothing)
-
-
-def _loader(context: Any) -> Any:
-    """Has the class of the source, compiled once in a driver."""
-    gateway = context._gateway
-    with _compiling:
-        if id(gateway) not in _loaders:
-            jvm = gateway.jvm
-            compiler = jvm.org.codehaus.janino.SimpleCompiler()
-            thread = jvm.java.lang.Thread.currentThread()
-            compiler.setParentClassLoader(thread.getContextClassLoader())
-            source = files("daybreak.spark.stateful") / "FeedSource.java"
-            compiler.cook(source.read_text(encoding="utf-8"))
-            _loaders[id(gateway)] = compiler.getClassLoader()
-        return _loaders[id(gateway)]
+    return JavaPackage(context._gateway, "stateful")

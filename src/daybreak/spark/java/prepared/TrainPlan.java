@@ -1,6 +1,6 @@
 // Compiled in the driver's JVM by the compiler that Spark brings along for its own generated code
 // (Janino: no generics to speak of, no lambdas). Python makes one call per train: Runs.run.
-package daybreak;
+package daybreak.prepared;
 
 import java.io.BufferedOutputStream;
 import java.io.ByteArrayInputStream;

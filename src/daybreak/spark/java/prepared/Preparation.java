@@ -1,6 +1,6 @@
 // How a query's plan becomes one that runs without a Spark job. In Java, since it walks over plans:
 // from Python every step would be a call through the gateway, a thousand for one plan.
-package daybreak;
+package daybreak.prepared;
 
 import java.util.ArrayList;
 import java.util.HashSet;
