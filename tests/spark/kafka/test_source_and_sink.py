@@ -145,7 +145,8 @@ def test_records_are_sent_in_one_call_or_one_by_one(spark: SparkSession, broker:
     producer = Producer({"kafka.bootstrap.servers": broker.servers}, "here")
     sent = [Record(b"k", '{"t": "grün"}'.encode()), Record(None, b'{"t": null}')]
     producer.send("one-call", sent, "fire", "job-1")
-    assert producer._open is not None and producer._open.sender, "Spark's compiler took our lines"
+    assert producer._open is not None
+    assert producer._open.sender is not None, "Spark's compiler took our lines"
     send_one_by_one(jvm(), producer._open.producer, "one-by-one", sent, "fire", "job-1")
     for topic in ("one-call", "one-by-one"):
         found = read(spark, broker.servers, topic)

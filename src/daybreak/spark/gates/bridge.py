@@ -1,6 +1,7 @@
 """The gates in Spark's driver, and what they report.
 
-They are Java (``spark/java/governed``). One queue carries all that happens there to Python, as JSON.
+They are Java, in ``spark/java/governed``. One queue carries all that happens there to Python, as
+JSON.
 """
 
 from __future__ import annotations

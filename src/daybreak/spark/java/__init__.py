@@ -1,1 +1,1 @@
-"""The Java that runs in Spark's driver, how it is compiled, and what of Spark's internals is used."""
+"""Java that runs in Spark's driver, its compiler, and the internals of Spark that Daybreak uses."""

@@ -1,9 +1,9 @@
 """Writes records through Kafka's own producer, in the driver's JVM.
 
 A producer stays open: a Spark job for each delivery would take longer than the job whose rows it
-delivers. The rows of a delivery cross to the JVM in one call; our Java (``spark/java/kafka``) unpacks
-and sends them. Where it cannot be compiled, records are sent one by one from here: slower, with the
-same result.
+delivers. The rows of a delivery cross to the JVM in one call; our Java, in ``spark/java/kafka``,
+unpacks and sends them. Where it cannot be compiled, records are sent one by one from here: slower,
+with the same result.
 """
 
 from __future__ import annotations
