@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from daybreak.doctor.check_result import CheckResult, CheckStatus
@@ -108,6 +109,31 @@ def test_a_python_for_workers_of_another_version_fails(
     assert python.remedy == f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}"
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "none"))
     assert "is not a program" in failed()["python"].finding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lacking", "status", "finding"),
+    [
+        ("janino-", CheckStatus.WARNING, "instead: every job is a Spark job"),
+        ("spark-catalyst_", CheckStatus.FAILURE, "instead: none: no query is accepted"),
+    ],
+)
+def test_a_spark_that_lacks_internals_loses_what_needs_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: str,
+    status: CheckStatus,
+    finding: str,
+) -> None:
+    (tmp_path / "jars").mkdir()
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar"):
+        if not jar.name.startswith(lacking):
+            (tmp_path / "jars" / jar.name).symlink_to(jar)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    found = [r for r in examine() if r.check == "spark internals" and r.status is status]
+    assert any(finding in result.finding for result in found)
+    assert all(result.remedy.startswith("pip install pyspark==") for result in found)
 
 
 def test_another_spark_in_spark_home_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

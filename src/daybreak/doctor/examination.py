@@ -12,6 +12,7 @@ from daybreak.doctor.package_checks import check_packages
 from daybreak.doctor.pipeline_checks import check_pipeline, read_pipeline
 from daybreak.doctor.spark_checks import (
     check_address,
+    check_internals,
     check_java,
     check_kafka_connector,
     check_python,
@@ -36,7 +37,10 @@ def examine(
     yield check_python()
     yield from check_java()
     yield from check_packages(needed=frozenset({"spark"}))
-    yield from check_spark_home()
+    spark_home = list(check_spark_home())
+    yield from spark_home
+    if all(result.status is CheckStatus.OK for result in spark_home):
+        yield from check_internals()
     yield check_kafka_connector()
     yield check_address()
     yield from check_memory(conf)

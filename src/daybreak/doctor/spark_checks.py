@@ -13,8 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from daybreak.doctor.check_result import CheckResult, failure, failures, optional, passed
+from daybreak.doctor.check_result import CheckResult, failure, failures, optional, passed, warning
 from daybreak.model.errors import ConfigError
+from daybreak.spark.java.lookup import missing_internals
+from daybreak.spark.java.manifest import INTERNALS, SPARK
 from daybreak.spark.kafka.options import CONNECTOR
 from daybreak.spark.session import require_java
 
@@ -88,6 +90,26 @@ def pyspark_version() -> str | None:
         return None
 
 
+def check_internals() -> Iterator[CheckResult]:
+    """What Daybreak uses of Spark beyond its API, looked up in the jars; nothing where none are."""
+    jars, spec = _spark_folder() / "jars", find_spec("pyspark")
+    if not _jars(jars.parent):
+        return
+    pyspark = Path(spec.origin).parent if spec is not None and spec.origin else None
+    missing = missing_internals(jars, pyspark)
+    for part, names in missing.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        report = failure if part.vital else warning
+        yield report(
+            "spark internals",
+            f"{names[0]}{more} is missing; lost: {part.lost}; instead: {part.fallback}",
+            f"pip install pyspark=={SPARK}, with which Daybreak is tested",
+        )
+    if not missing:
+        count = sum(1 + len(i.members) for part in INTERNALS for i in part.internals)
+        yield passed("spark internals", f"all {count} names that Daybreak uses are there")
+
+
 def check_address() -> CheckResult:
     """The driver binds to SPARK_LOCAL_IP or to the address of the host's name."""
     remedy = "export SPARK_LOCAL_IP=127.0.0.1"
@@ -122,7 +144,7 @@ def check_kafka_connector() -> CheckResult:
 
 
 def kafka_remedy() -> str:
-    release = pyspark_version() or "4.3.0"
+    release = pyspark_version() or SPARK
     return f'add packages = ["{CONNECTOR}:{release}"] to [spark] (see docs/kafka.md)'
 
 

@@ -1,0 +1,368 @@
+"""Lists all of Spark that Daybreak reaches beyond the public API, and what happens without it.
+
+`INTERNALS` names every class and member that our Java (``spark/java``) or our Python (through Py4J,
+or in PySpark itself) uses although Spark's documentation promises nothing about it. ``daybreak
+doctor`` looks each of them up in the installed Spark. Tests compare the list with the sources in
+both directions: a name that is used and not listed fails, and so does one that is listed and not
+used.
+
+What is not listed: operators and expressions that the allow-list (``sql/allowlist.py``) and
+prepared plans (``SinglePartition.java``) tell by name. There a name that Spark has changed is one
+that is not known: the query is refused, or runs as an ordinary job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: The version that the list was made with, and that tests run on.
+SPARK = "4.3.0"
+
+
+class Internal(NamedTuple):
+    """A class, or a module of PySpark, and the members of it that are used."""
+
+    #: Its full name; after it, those under which other versions of Spark have it.
+    names: tuple[str, ...]
+    #: Fields and methods, inherited ones too; ``<init>`` is a constructor.
+    members: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of Daybreak with the internals that it needs."""
+
+    name: str
+    #: What does not work where one of them is missing, and what happens instead.
+    lost: str
+    fallback: str
+    internals: tuple[Internal, ...]
+    #: Whether no pipeline runs without it.
+    vital: bool = False
+    #: The jar that has them, where Spark comes without it.
+    jar: str = ""
+
+
+def _listed(text: str) -> tuple[Internal, ...]:
+    """Reads lines ``CLASS: MEMBER ...`` below that of their package, or ``PACKAGE or PACKAGE``."""
+    found, packages = [], [""]
+    for line in filter(None, map(str.rstrip, text.splitlines())):
+        if line.startswith(" "):
+            name, _, members = line.strip().partition(":")
+            found.append(Internal(tuple(f"{p}.{name}" for p in packages), tuple(members.split())))
+        else:
+            packages = line.split(" or ")
+    return tuple(found)
+
+
+_SESSIONS = Part(
+    "sessions",
+    "plans and JVM of the user's session",
+    "none: no pipeline runs",
+    _listed("""
+pyspark.core.context
+    SparkContext: _active_spark_context _gateway _jvm _jsc
+pyspark.sql.session
+    SparkSession: _jsparkSession
+pyspark.sql.classic.dataframe
+    DataFrame: _jdf
+pyspark.sql.pandas
+    types: from_arrow_schema from_arrow_type to_arrow_schema to_arrow_type
+org.apache.spark.sql.classic
+    SparkSession: cloneSession createDataFrame parseDataType sessionState
+    Dataset: queryExecution
+    Dataset$: MODULE$ ofRows
+org.apache.spark.sql.execution
+    QueryExecution: analyzed optimizedPlan
+org.apache.spark.sql.execution.streaming.checkpointing
+    FileSystemBasedCheckpointFileManager:
+"""),
+    vital=True,
+)
+
+_QUERIES = Part(
+    "queries",
+    "checking and combining queries",
+    "none: no query is accepted",
+    _listed("""
+org.apache.spark.sql.internal
+    SessionState: sqlParser
+org.apache.spark.api.python
+    PythonUtils: toSeq
+org.apache.spark.sql.catalyst
+    TableIdentifier: database table
+org.apache.spark.sql.catalyst.catalog
+    CatalogTable: identifier
+org.apache.spark.sql.catalyst.parser
+    ParserInterface: parseExpression parseQuery
+    SqlBaseLexer: <init> getAllTokens
+    UpperCaseCharStream: <init>
+org.apache.spark.sql.catalyst.analysis
+    UnresolvedFunction: arguments nameParts
+    UnresolvedRelation: copy multipartIdentifier tableName
+    UnsupportedOperationChecker$: MODULE$ checkForStreaming
+org.apache.spark.sql.catalyst.optimizer
+    PullupCorrelatedPredicates$: MODULE$ apply
+    ReplaceExpressions$: MODULE$ apply
+    RewritePredicateSubquery$: MODULE$ apply
+    SpecialDatetimeValues$: MODULE$ apply
+org.apache.spark.sql.catalyst.trees
+    TreeNode: children containsPattern fastEquals nodeName productArity productElement toJSON
+    TreeNode: withNewChildren
+    TreePattern: BINARY_ARITHMETIC CURRENT_LIKE PYTHON_UDF
+org.apache.spark.sql.catalyst.plans
+    QueryPlan: canonicalized expressions output references rewriteAttrs sameResult schema
+    QueryPlan: semanticHash subqueriesAll
+org.apache.spark.sql.catalyst.plans.logical
+    Aggregate: aggregateExpressions child copy groupingExpressions
+    Expand: child
+    Filter: <init> child condition
+    Join: condition copy joinType left right
+    LogicalPlan: deterministic isStreaming stats
+    Project: <init> child projectList
+    Statistics: sizeInBytes
+    SubqueryAlias: child
+    SubqueryAlias$: MODULE$ apply
+    View: desc
+org.apache.spark.sql.catalyst.expressions
+    Alias: <init> child toAttribute
+    And: <init>
+    AttributeMap$: MODULE$ apply
+    AttributeSet: toSeq
+    BindReferences$: MODULE$ bindReference
+    BitwiseAnd: <init>
+    BitwiseOr: <init>
+    Cast: <init>
+    Divide: <init>
+    ExprId: id
+    Expression: canonicalized dataType deterministic prettyName semanticEquals semanticHash
+    GreaterThan: <init>
+    If: <init>
+    KnownNullable: <init>
+    Literal: value
+    Literal$: FalseLiteral MODULE$ TrueLiteral create
+    NamedExpression: exprId name
+    NamedExpression$: MODULE$ newExprId
+    Or: <init>
+    PythonUDF: name
+    package$AttributeSeq: <init>
+org.apache.spark.sql.catalyst.expressions.aggregate
+    AggregateExpression: aggregateFunction copy filter isDistinct mode resultId
+    AggregateFunction: toAggregateExpression
+    Count: <init>
+    Max: <init>
+    Min: <init>
+    Sum: <init>
+org.antlr.v4.runtime
+    CharStreams: fromString
+    Token: getChannel getStopIndex getText
+org.apache.commons.lang3
+    SerializationUtils: clone
+"""),
+    vital=True,
+)
+
+_COMPILER = Part(
+    "compiler",
+    "compiling our Java in the driver",
+    "every job is a Spark job, no query is governed, records go to Kafka one by one, and queries "
+    "in mode append or update fail",
+    _listed("""
+org.codehaus.janino
+    ClassLoaderIClassLoader: <init>
+    Compiler: <init> compile setClassFileCreator setDebugLines setDebugSource setIClassLoader
+    Compiler: setSourceFinder setTargetVersion
+org.codehaus.commons.compiler.util
+    ResourceFinderClassLoader: <init>
+org.codehaus.commons.compiler.util.resource
+    MapResourceCreator: <init> getMap
+    MapResourceFinder: <init>
+    Resource:
+    StringResource: <init>
+"""),
+)
+
+_PREPARED = Part(
+    "prepared plans",
+    "running queries without a Spark job",
+    "every job is a Spark job",
+    _listed("""
+org.apache.spark
+    TaskContext$: MODULE$ setTaskContext unset
+    TaskContextImpl: markInterrupted markTaskCompleted markTaskFailed
+    SparkEnv: _memoryManager blockManager
+    SparkEnv$: MODULE$ env
+org.apache.spark.executor
+    TaskMetrics: <init>
+org.apache.spark.memory
+    MemoryManager: executionMemoryUsed
+    TaskMemoryManager: <init> cleanUpAllAllocatedMemory
+org.apache.spark.storage
+    BlockManager: blockInfoManager
+    BlockInfoManager: registerTask releaseAllLocksForTask
+org.apache.spark.rdd
+    ParallelCollectionRDD:
+org.apache.spark.sql.classic
+    Dataset: queryExecution schema sparkSession
+    Dataset$: MODULE$ ofRows
+    SparkSession: clearActiveSession getActiveSession internalCreateDataFrame sessionState
+    SparkSession: setActiveSession sparkContext
+org.apache.spark.sql.internal
+    SQLConf: getAllConfs
+    SessionState: conf
+org.apache.spark.sql.catalyst
+    InternalRow: getLong
+org.apache.spark.sql.catalyst.expressions
+    Alias: <init>
+    Attribute: exprId name
+    AttributeSet: toSeq
+    ExprId: id
+    Expression:
+org.apache.spark.sql.catalyst.planning
+    ExtractEquiJoinKeys$: MODULE$ unapply
+org.apache.spark.sql.catalyst.plans
+    JoinType:
+    RightOuter$: MODULE$
+org.apache.spark.sql.catalyst.plans.logical
+    Aggregate:
+    BROADCAST$: MODULE$
+    Filter:
+    HintInfo: <init>
+    Join: <init> condition hint joinType left right
+    JoinHint: <init> leftHint rightHint
+    JoinStrategyHint:
+    LogicalPlan: children deterministic output references setAnalyzed withNewChildren
+    Project: <init>
+    SHUFFLE_HASH$: MODULE$
+org.apache.spark.sql.catalyst.plans.physical
+    BroadcastDistribution:
+    Distribution:
+    UnspecifiedDistribution$:
+org.apache.spark.sql.execution
+    CoalesceExec: <init>
+    CollapseCodegenStages: <init> apply
+    FileSourceScanExec: relation
+    InputAdapter:
+    LogicalRDD: rdd
+    QueryExecution: analyzed executedPlan optimizedPlan
+    RDDScanExec: rdd
+    RangeExec:
+    SparkPlan: children execute metrics requiredChildDistribution requiredChildOrdering subqueries
+    SparkPlan: withNewChildren
+    WholeStageCodegenExec:
+org.apache.spark.sql.execution.arrow
+    ArrowConverters$: MODULE$ fromBatchIterator getBatchesFromStream toBatchWithSchemaIterator
+    ArrowConverters$ArrowBatchWithSchemaIterator:
+org.apache.spark.sql.execution.columnar
+    InMemoryRelation: cachedPlan
+    InMemoryTableScanExec: relation
+org.apache.spark.sql.execution.datasources
+    FileIndex:
+    HadoopFsRelation: location
+    PartitioningAwareFileIndex: allFiles
+org.apache.spark.sql.execution.exchange
+    BroadcastExchangeExec:
+    ShuffleExchangeExec:
+"""),
+)
+
+_STATEFUL = Part(
+    "stateful queries",
+    "queries in mode append or update",
+    "none: such a query fails",
+    _listed("""
+org.apache.spark.sql.classic
+    Dataset: queryExecution
+    SparkSession: internalCreateDataFrame
+org.apache.spark.sql.execution
+    QueryExecution: toRdd
+org.apache.spark.sql.execution.streaming
+    Offset: <init> json
+    Source:
+"""),
+)
+
+#: The package of running queries: of Spark 4.3, and of those before 4.2.
+_RUNTIME = "org.apache.spark.sql.execution.streaming"
+
+_GATES = Part(
+    "gates",
+    "governing queries, and a gate before each stateful query",
+    "all queries run free",
+    _listed(f"""
+pyspark.sql.streaming.query
+    StreamingQueryManager: _jsqm
+org.apache.spark.util
+    Clock:
+org.apache.spark.unsafe
+    Platform: throwException
+{_RUNTIME}
+    ProcessingTimeTrigger: intervalMs
+{_RUNTIME}.runtime or {_RUNTIME}
+    MicroBatchExecution: triggerExecutor
+    ProcessingTimeExecutor: clock
+    StreamExecution: committedOffsets lastProgress sources sparkSession trigger triggerClock
+    StreamProgress:
+    StreamingQueryWrapper: streamingQuery
+"""),
+)
+
+_LIMITS = Part(
+    "limits of micro-batches",
+    "limiting what a governed query's micro-batch reads",
+    "it reads all that waits",
+    _listed(f"""
+{_RUNTIME}.runtime or {_RUNTIME}
+    StreamExecution: uniqueSources uniqueSources_$eq
+"""),
+)
+
+_BACKLOG = Part(
+    "backlog of governed queries",
+    "seeing what waits for a governed query",
+    "a grant every idle_grant_s",
+    _listed(f"""
+org.apache.spark.paths
+    SparkPath: toPath
+{_RUNTIME}.runtime or {_RUNTIME}
+    FileStreamSource: fetchAllFiles fs options qualifiedBasePath seenFiles
+    FileStreamSource$FileEntry: path timestamp
+    FileStreamSource$SeenFilesMap: isNewFile size
+{_RUNTIME}.sources
+    RateStreamMicroBatchStream: options
+"""),
+)
+
+_AWAITED = Part(
+    "processAllAvailable",
+    "noticing that a thread waits for a governed query in processAllAvailable",
+    "it returns after the next grant of that kind",
+    _listed(f"""
+{_RUNTIME}.runtime or {_RUNTIME}
+    StreamExecution: awaitProgressLock awaitProgressLockCondition
+"""),
+)
+
+_KAFKA = Part(
+    "kafka",
+    "reading and writing Kafka, and seeing what waits in its topics",
+    "none: a pipeline with Kafka is refused; a governed query gets a grant every idle_grant_s",
+    _listed("""
+org.apache.spark.kafka010
+    KafkaConfigUpdater:
+org.apache.spark.sql.kafka010
+    KafkaMicroBatchStream: options
+    KafkaSourceProvider:
+"""),
+    jar="spark-sql-kafka-0-10",
+)
+
+INTERNALS = (
+    _SESSIONS, _QUERIES, _COMPILER, _PREPARED, _STATEFUL, _GATES, _LIMITS, _BACKLOG, _AWAITED,
+    _KAFKA,
+)  # fmt: skip
