@@ -25,14 +25,14 @@ from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.session import SparkSession
 
 from daybreak.spark.ingest.stream_source import StreamSource
-from daybreak.spark.jobs.prepared.planner import Planner
-from daybreak.spark.jobs.prepared.plans import PlanRunner
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.files import FileSink
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.composite import Cutter
+from daybreak.spark.tasks.prepared.planner import Planner
+from daybreak.spark.tasks.prepared.plans import PlanRunner
 
 #: Where there is a clock, and what the step is called; steps nest as calls do.
 STEPS: tuple[tuple[Any, str, str], ...] = (

@@ -36,15 +36,19 @@ from pyspark.sql.types import StructType
 
 from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.panes import paned, with_windows
-from daybreak.spark.jobs.prepared import plans as prepared_plans
-from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import PanedAggregate
+from daybreak.spark.sql.windows.pane_plans import merged_rows
+from daybreak.spark.tasks.prepared import plans as prepared_plans
+from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.shapes import ROWS as LEAF
+from daybreak.spark.tasks.shapes import of_fill, of_merge
+from daybreak.spark.tasks.task import Leaves, Task
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
 START_US = 1_767_225_600_000_000
@@ -99,6 +103,11 @@ def readings(seed: int, rows: int) -> pa.Table:
     )
 
 
+def run(runner: JobRunner, task: Task, rows: pa.Table) -> list[pa.Table]:
+    """The results of a task over one leaf."""
+    return list(runner.engines.compute([task], Leaves.of({LEAF: rows})).results)
+
+
 class Ways:
     """The same queries with two runners of jobs."""
 
@@ -147,15 +156,15 @@ class Ways:
         panes, windowing = form.panes, form.windowing
         if kind == "pane fill":
             fresh = paned(a, windowing, panes, None, NEVER)
-            return lambda runner: runner.windows.fill([query], fresh)
+            return lambda runner: run(runner, of_fill([query]), fresh)
         # Each partial belongs to twelve windows.
         some = readings(1, max(1, rows // 12))
-        partials = self.prepared.windows.fill([query], paned(some, windowing, panes, None, NEVER))[
-            0
-        ]
+        read = paned(some, windowing, panes, None, NEVER)
+        partials = run(self.prepared, of_fill([query]), read)[0]
         last_us = START_US + 10**10
-        merged = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
-        return lambda runner: runner.windows.merge([query], [merged])
+        ended = with_windows(partials, panes.grid, panes.width_us, NEVER, last_us)
+        merged = merged_rows([panes], [ended])
+        return lambda runner: run(runner, of_merge([query]), merged)
 
     def measure(self, kind: str, rows: int, times: int, workers: int = 1) -> dict[str, Any] | None:
         """None if trains of this length do not run with prepared plans (``plans.reasons``)."""

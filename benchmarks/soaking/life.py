@@ -43,7 +43,7 @@ TABLE_STAGES = {
 LARGE_STAGES = {
     "write files": ("daybreak.spark.ingest.stream_source", "", "write_files"),
     "list files": ("daybreak.spark.log.segments", "SegmentStore", "_listed_files"),
-    "stage by tasks": ("daybreak.spark.jobs.executor_jobs", "ExecutorJobs", "write"),
+    "stage by tasks": ("daybreak.spark.tasks.executors", "Executors", "_write"),
     "deliver view": ("daybreak.spark.sinks.views", "ViewSink", "deliver"),
 }
 #: Any rename of a file, wherever it happens.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from tests.spark.windows.logs import bag
 
-from daybreak.spark.jobs.prepared.planner import Planner, Recipe
-from daybreak.spark.jobs.prepared.plans import Computed, PlanRunner
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.static_tables import TableVersions
+from daybreak.spark.tasks.prepared.plans import Computed, PlanRunner
+from daybreak.spark.tasks.task import Planning, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,29 +31,29 @@ class BothWays:
 
         def run(
             runner: PlanRunner,
-            recipe: Recipe,
+            task: Task,
             tables: Mapping[str, pa.Table],
             static: TableVersions | None = None,
         ) -> Computed | None:
-            found = prepared(runner, recipe, tables, static)
+            found = prepared(runner, task, tables, static)
             if found is not None:
                 self.trains += 1
-                if not _agree(found, self._ordinary(recipe, tables), recipe.masks):
-                    self.different.append(recipe.key)
+                if not _agree(found, self._ordinary(task, tables), task.masks):
+                    self.different.append(task.key)
             return found
 
         monkeypatch.setattr(PlanRunner, "run", run)
 
-    def _ordinary(self, recipe: Recipe, tables: Mapping[str, pa.Table]) -> pa.Table:
+    def _ordinary(self, task: Task, tables: Mapping[str, pa.Table]) -> pa.Table:
         session = type(self._spark)(
             self._spark.sparkContext, self._spark._jsparkSession.cloneSession()
         )
         frames = {}
-        for name, schema in recipe.streams.items():
+        for name, schema in task.leaves.items():
             data: Any = tables[name].combine_chunks() if tables[name].num_columns else []
             frames[name] = session.createDataFrame(data, schema).coalesce(1)
-        planner = SimpleNamespace(session=session, catalyst=Catalyst(session))
-        return recipe.build(cast(Planner, planner), frames).frame.toArrow()
+        planning = Planning(session, Catalyst(session), beside=True)
+        return task.build(planning, frames).frame.toArrow()
 
 
 def _agree(found: Computed, ordinary: pa.Table, masks: int) -> bool:

@@ -21,8 +21,8 @@ from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.starts import load_run
 from daybreak.simulation.whatif import Wanted, what_if
 from daybreak.spark.app import App
-from daybreak.spark.jobs.prepared.plans import SWITCH
 from daybreak.spark.run import Run
+from daybreak.spark.tasks.prepared.plans import SWITCH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,7 +147,7 @@ def test_every_query_gives_the_rows_of_the_batch(
     and with jobs on rows in files; with a worker for the highest class alone, and without."""
     if few_rows is not None:
         monkeypatch.setenv(SWITCH, "1")
-        monkeypatch.setattr("daybreak.spark.jobs.worker_session.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.tasks.worker_session.FEW_ROWS", few_rows)
     rows = (
         60 if train == 5 else ROWS // 2 if not rider_bound_s else ROWS
     )  # else there are many jobs

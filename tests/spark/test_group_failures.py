@@ -26,35 +26,36 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
 from daybreak.spark.driver import Driver, new_command
 from daybreak.spark.hooks import Hooks
-from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.jobs.committer import Permit
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
 from daybreak.spark.sql.forms import Composable, SqlBody
+from daybreak.spark.tasks.runnable import Runnable
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
 
 
-class Runner:
-    """In place of Spark: a job fails if what is compiled holds a query that fails."""
+class Runner(JobRunner):
+    """Without Spark: a job fails if what is planned together holds a query that fails."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[int, bool]] = []
         self.fails: Callable[[str], bool] = lambda name: name == "bad"
 
-    def run(
+    def _attempt(
         self,
         queries: Sequence[Runnable],
         _taken: Sequence[Waiting],
         cell: Sequence[Runnable],
-        commit: Callable[[], None],
+        permit: Permit,
     ) -> Ran:
         failed = any(self.fails(query.name) for query in cell)
         self.jobs.append((len(queries), failed))
         if failed:
             raise ValueError("CAST_INVALID_INPUT")
-        commit()
+        permit.commit()
         now = time.time_ns()
         return Ran((0,) * len(queries), 1000, 0, now, now, {}, (None,) * len(queries))
 
@@ -85,7 +86,7 @@ class World:
         self.runner = Runner()
         self.names = list(names)
         hooks = Hooks(
-            lambda _tag: cast(JobRunner, self.runner),
+            lambda _tag: self.runner,
             lambda _tag: None,
             lambda _loop: None,
             lambda _given, _why: None,

@@ -21,15 +21,15 @@ from daybreak.report.run import job_lines
 from daybreak.runtime.starts import load_run
 from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
+from daybreak.spark.event_time import Times
 from daybreak.spark.jobs.committer import Committer
-from daybreak.spark.jobs.executor_jobs import ExecutorJobs
-from daybreak.spark.jobs.large_windows import micros
 from daybreak.spark.log import rows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_clock import as_us
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks import views
+from daybreak.spark.tasks.segment_frames import SegmentFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +144,7 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         newest = store.segments("sales")[-1]
         some = Waiting(0, "sales", 3, newest.seq, 2, whole=True)
         schemas = run.parts.catalog.application.schemas
-        cut = ExecutorJobs(spark, schemas, store, tmp_path).frame("sales", [some]).toArrow()
+        cut = SegmentFrames(spark, schemas, store).frame("sales", [some]).toArrow()
         [file] = store.files([some])
         assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]
     assert run.failures == {}
@@ -184,7 +184,7 @@ def test_instants_of_executors_are_those_of_the_driver(spark: SparkSession) -> N
     frame = spark.createDataFrame([(text,) for text in texts], "text STRING").select(
         F.to_timestamp_ntz("text").alias("local"), F.to_timestamp("text").alias("instant")
     )
-    both = [micros(F.col(name), frame.schema[name].dataType) for name in frame.columns]
+    both = [Times.of(F.col(name), frame.schema[name].dataType).us for name in frame.columns]
     table, found = frame.toArrow(), frame.select(*both).toArrow()
     for at, name in enumerate(frame.columns):
         assert found[at].to_pylist() == as_us(table[name]).to_pylist()

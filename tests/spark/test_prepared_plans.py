@@ -14,16 +14,16 @@ import pytest
 from py4j.protocol import Py4JError
 from tests.spark.windows.logs import bag
 
-from daybreak.spark.jobs.inmemory import MemoryFolder
-from daybreak.spark.jobs.prepared import plans as plans_module
-from daybreak.spark.jobs.prepared import train_runs
-from daybreak.spark.jobs.prepared.jvm import Java
-from daybreak.spark.jobs.prepared.planner import Built, Planner, Recipe
-from daybreak.spark.jobs.prepared.plans import SWITCH, PlanRunner, Plans
-from daybreak.spark.jobs.prepared.train_runs import Cancelled
+from daybreak.spark.tasks.prepared import plans as plans_module
+from daybreak.spark.tasks.prepared import train_runs
+from daybreak.spark.tasks.prepared.jvm import Java
+from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
+from daybreak.spark.tasks.prepared.plans import SWITCH, PlanRunner, Plans
+from daybreak.spark.tasks.prepared.train_runs import Cancelled
+from daybreak.spark.tasks.task import Built, Frames, Planning, Task
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -138,18 +138,18 @@ def runner(plans: Plans) -> Iterator[PlanRunner]:
     made.close()
 
 
-def recipe(sql: str, streams: tuple[str, ...] = ("a", "b")) -> Recipe:
+def task(sql: str, streams: tuple[str, ...] = ("a", "b")) -> Task:
     from pyspark.sql.types import StructType
 
     schema = StructType.fromDDL(DDL)
     assert isinstance(schema, StructType)
 
-    def build(planner: Planner, frames: Mapping[str, DataFrame]) -> Built:
+    def build(planning: Planning, frames: Frames) -> Built:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(name)
-        return Built(planner.session.sql(sql))
+        return Built(planning.spark.sql(sql))
 
-    return Recipe(sql, dict.fromkeys(streams, schema), build)
+    return Task(sql, dict.fromkeys(streams, schema), build)
 
 
 def ordinary(session: SparkSession, sql: str, tables: Tables) -> pa.Table:
@@ -166,7 +166,7 @@ def test_every_train_gives_the_rows_of_an_ordinary_job(
 ) -> None:
     """Different trains through one plan: nothing of an earlier one may come again."""
     for tables in TRAINS:
-        found = runner.run(recipe(KINDS[name]), tables)
+        found = runner.run(task(KINDS[name]), tables)
         assert found is not None, plans.reasons
         assert bag(found.table) == bag(ordinary(session, KINDS[name], tables))
 
@@ -176,7 +176,7 @@ def test_what_spark_would_keep_or_cannot_run_here_is_left_to_ordinary_jobs(
     plans: Plans, runner: PlanRunner, sql: str
 ) -> None:
     for _ in range(2):
-        assert runner.run(recipe(sql), TRAINS[0]) is None
+        assert runner.run(task(sql), TRAINS[0]) is None
     (reason,) = plans.reasons
     assert REFUSED[sql] in reason
     assert plans.reasons[reason] == 2
@@ -196,7 +196,7 @@ def test_a_static_table_that_changes_is_read_again(
     for name in ("first", "second, and longer", "third"):
         write(name)
         for tables in TRAINS[:2]:
-            found = runner.run(recipe(sql), tables)
+            found = runner.run(task(sql), tables)
             assert found is not None, plans.reasons
             assert set(found.table["name"].to_pylist()) == {name}
             assert found.table.num_rows == tables["a"].num_rows
@@ -208,12 +208,12 @@ def test_an_expression_that_fails_is_left_to_the_ordinary_job(
     sql = "SELECT 100 / (v - 7) AS x, to_json(named_struct('s', s)) AS j FROM a"
     bad, good = train(1, 300), train(1, 300).filter(pa.compute.field("v") != 7)
     for _ in range(plans_module.MOST_FAILURES):
-        assert runner.run(recipe(sql, ("a",)), {"a": bad}) is None
-        found = runner.run(recipe(sql, ("a",)), {"a": good})
+        assert runner.run(task(sql, ("a",)), {"a": bad}) is None
+        found = runner.run(task(sql, ("a",)), {"a": good})
         assert found is not None, "what it computed halfway has left nothing behind"
         assert found.table.num_rows == good.num_rows
     for _ in range(plans_module.MOST_FAILURES + 1):
-        assert runner.run(recipe(sql, ("a",)), {"a": bad}) is None
+        assert runner.run(task(sql, ("a",)), {"a": bad}) is None
     assert plans.why() == {
         "failed: [DIVIDE_BY_ZERO]": 2 * plans_module.MOST_FAILURES,
         "failed several times": 1,
@@ -224,7 +224,7 @@ def test_memory_that_is_full_is_left_to_the_ordinary_job(
     plans: Plans, runner: PlanRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(train_runs, "MemoryFolder", lambda: MemoryFolder(tmp_path))
-    wanted = recipe(KINDS["filter"])
+    wanted = task(KINDS["filter"])
     assert runner.run(wanted, TRAINS[0]) is not None
     (folder,) = tmp_path.glob("daybreak-*/0")
     assert not list(folder.iterdir()), "rows do not stay in memory"
@@ -252,24 +252,24 @@ def test_an_interrupted_plan_ends(plans: Plans, runner: PlanRunner) -> None:
     thread.start()
     try:
         with pytest.raises(Cancelled):
-            runner.run(recipe(sql, ("a",)), {"a": train(1, 4000)})
+            runner.run(task(sql, ("a",)), {"a": train(1, 4000)})
     finally:
         done.set()
         thread.join()
-    found = runner.run(recipe(sql, ("a",)), {"a": train(1, 10)})
+    found = runner.run(task(sql, ("a",)), {"a": train(1, 10)})
     assert found is not None, "it can run again"
 
 
 def test_nothing_is_left_behind(session: SparkSession, plans: Plans, runner: PlanRunner) -> None:
     names = ("window", "static", "window join")
     for name in names:
-        assert runner.run(recipe(KINDS[name]), TRAINS[0]) is not None
+        assert runner.run(task(KINDS[name]), TRAINS[0]) is not None
     jvm: Any = session.sparkContext._jvm
     accumulators = getattr(jvm, "org.apache.spark.util.AccumulatorContext")
     before = accumulators.numAccums()
     for tables in TRAINS * 4:
         for name in names:
-            assert runner.run(recipe(KINDS[name]), tables) is not None
+            assert runner.run(task(KINDS[name]), tables) is not None
     assert plans.runs is not None
     assert plans.runs.memoryUsed() == 0
     assert accumulators.numAccums() <= before, "metrics belong to the plan, not to its runs"
@@ -277,7 +277,7 @@ def test_nothing_is_left_behind(session: SparkSession, plans: Plans, runner: Pla
 
 def test_a_static_table_of_a_few_rows_takes_little_memory(plans: Plans, runner: PlanRunner) -> None:
     """Spark keeps it in pages of 32 MB by itself: a few dozen plans would push each other out."""
-    static = recipe(KINDS["static"])
+    static = task(KINDS["static"])
     assert runner.run(static, TRAINS[0]) is not None
     planned = plans.get(static, runner._make_planner, plans.tables())
     assert 1_000 < planned.bytes < 4 << 20
@@ -294,7 +294,7 @@ def test_workers_share_a_plan_but_not_its_state(session: SparkSession, plans: Pl
             for _ in range(5):
                 for name in names:
                     for tables, rows in zip(TRAINS, expected[name], strict=True):
-                        found = runner.run(recipe(KINDS[name]), tables)
+                        found = runner.run(task(KINDS[name]), tables)
                         if found is None or bag(found.table) != rows:
                             wrong.append((number, name, found))
         finally:
@@ -318,26 +318,26 @@ def test_a_spark_that_lacks_a_piece_is_no_error(
     monkeypatch.setattr(Java, "runs", missing)
     plans = Plans(session)
     assert "does not exist" in plans.missing
-    assert plans.worker("test").run(recipe(KINDS["filter"]), TRAINS[0]) is None
+    assert plans.worker("test").run(task(KINDS["filter"]), TRAINS[0]) is None
 
 
 def test_a_switch_turns_it_off(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     plans = Plans(session)
     assert SWITCH in plans.missing
-    assert plans.worker("test").run(recipe(KINDS["filter"]), TRAINS[0]) is None
+    assert plans.worker("test").run(task(KINDS["filter"]), TRAINS[0]) is None
 
 
 def test_too_large_trains_and_results_take_ordinary_jobs(
     plans: Plans, runner: PlanRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plans_module, "MOST_ROWS", {"rows": 299, "join": 0, "aggregate": 0})
-    assert runner.run(recipe(KINDS["filter"]), TRAINS[0]) is None
+    assert runner.run(task(KINDS["filter"]), TRAINS[0]) is None
     monkeypatch.undo()
     most = TRAINS[0]["a"].nbytes + TRAINS[0]["b"].nbytes
     monkeypatch.setattr(train_runs, "MOST_BYTES", most)
     many = "SELECT a.* FROM a LATERAL VIEW explode(sequence(1, 50)) t AS n"
-    assert runner.run(recipe(many), TRAINS[0]) is None
+    assert runner.run(task(many), TRAINS[0]) is None
     monkeypatch.setattr(plans_module, "MOST_BYTES", 1000)
-    assert runner.run(recipe(KINDS["filter"]), TRAINS[0]) is None
+    assert runner.run(task(KINDS["filter"]), TRAINS[0]) is None
     assert [*plans.reasons] == ["too many rows", "the result is too large", "too many bytes"]

@@ -16,6 +16,8 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.spark.app import App
 from daybreak.spark.sql import static_tables
 from daybreak.spark.sql.static_tables import StaticTables
+from daybreak.spark.tasks.shapes import of_query
+from daybreak.spark.tasks.task import Leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +124,10 @@ def test_a_job_keeps_the_versions_it_began_with(spark: SparkSession, folder: Pat
         tables = run.parts.catalog.application.tables
 
         def compute() -> str:
-            return str(runner._rows.compute(query, rows)["name"][0])
+            task = of_query(query, runner._session.schemas)
+            [result] = runner.engines.compute([task], Leaves.of(rows)).results
+            assert isinstance(result, pa.Table)
+            return str(result["name"][0])
 
         runner._session.take_tables()
         assert compute() == "old 1"

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.spark.ingest.generator import KINDS, stations
-from daybreak.spark.jobs.prepared import plans as plans_module
-from daybreak.spark.jobs.prepared import train_runs
-from daybreak.spark.jobs.prepared.plans import PlanRunner, Plans
-from daybreak.spark.jobs.prepared.recipes import of_composite
-from daybreak.spark.jobs.prepared.train_runs import Cancelled, Cores, Output
 from daybreak.spark.sql.check import Checker
-from daybreak.spark.sql.composite import BITS, plain_schema
+from daybreak.spark.sql.composite import BITS
+from daybreak.spark.tasks.cuts import CutByMask
+from daybreak.spark.tasks.prepared import plans as plans_module
+from daybreak.spark.tasks.prepared import train_runs
+from daybreak.spark.tasks.prepared.plans import PlanRunner, Plans
+from daybreak.spark.tasks.prepared.train_runs import Cancelled, Cores, Output
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.shapes import of_composite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,6 +156,10 @@ def checker(spark: SparkSession, schema: StructType) -> Checker:
     return Checker(spark, {"readings": schema})
 
 
+def runnable(checker: Checker, name: str, sql: str) -> Runnable:
+    return Runnable(checker.sql(name, sql), cast(Any, None))
+
+
 @pytest.fixture
 def runner(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlanRunner]:
     monkeypatch.setattr(train_runs, "PART_ROWS", 100)
@@ -176,9 +181,10 @@ def test_a_train_in_parts_gives_the_rows_of_each_query_in_their_order(
     queries: list[str],
     rows: int,
 ) -> None:
-    checked = [checker.sql(f"q{i}", sql) for i, sql in enumerate(queries)]
+    cell = [runnable(checker, f"q{i}", sql) for i, sql in enumerate(queries)]
+    task = of_composite(cell, cell, {"readings": schema})
     train = ROWS.slice(0, rows)
-    found = runner.run(of_composite(checked, {"readings": schema}), {"readings": train})
+    found = runner.run(task, {"readings": train})
     assert found is not None
     assert (found.places is None) == (ALL in queries)
     if found.places is not None and rows > 1:
@@ -186,17 +192,14 @@ def test_a_train_in_parts_gives_the_rows_of_each_query_in_their_order(
     result = found.made.complete(found.table, train, found.places)
     stamps = np.arange(1_000_000, 1_000_000 + rows)
     stamps = stamps if found.places is None else stamps[found.places]
-    arrow = [to_arrow_schema(c.schema, timezone="UTC") for c in checked]
-    schemas = dict(enumerate(map(plain_schema, arrow)))
-    since = found.made.cutter.earliest(result, stamps, schemas)
-    cut = found.made.cutter.cut(result, schemas)
+    cut = task.cut(found.made)
+    assert isinstance(cut, CutByMask)
+    since = cut.earliest(result, stamps)
     session = spark.newSession()
     data: Any = train
     session.createDataFrame(data, schema).createOrReplaceTempView("readings")
-    for sql, arrow_schema, table, first in zip(
-        queries[:5], schemas.values(), cut, since, strict=False
-    ):
-        assert table.equals(session.sql(sql).toArrow().cast(arrow_schema)), sql
+    for sql, query, table, first in zip(queries[:5], cell, cut(result), since, strict=False):
+        assert table.equals(session.sql(sql).toArrow().cast(query.schema)), sql
         of_kept = f"SELECT min(reading) FROM readings WHERE {sql.partition('WHERE')[2] or 'true'}"
         [(n,)] = session.sql(of_kept).collect()
         assert first == (None if n is None else 1_000_000 + n), sql
@@ -210,13 +213,14 @@ def test_without_memory_for_a_plan_long_trains_are_ordinary_jobs_until_there_is_
     monkeypatch.setattr(plans_module, "MOST_ROWS", dict.fromkeys(plans_module.MOST_ROWS, 100))
     plans = Plans(spark)
     runner = plans.worker("memory")
-    recipe = of_composite([checker.sql("q", FEW[0])], {"readings": schema})
+    cell = [runnable(checker, "q", FEW[0])]
+    task = of_composite(cell, cell, {"readings": schema})
 
     def runs(rows: int) -> bool:
-        return runner.run(recipe, {"readings": ROWS.slice(0, rows)}) is not None
+        return runner.run(task, {"readings": ROWS.slice(0, rows)}) is not None
 
     assert runs(1000), "ten parts"
-    plans.too_large(recipe.key, 10)
+    plans.too_large(task.key, 10)
     assert not runs(1000)
     assert not runs(6)
     for _ in range(200):

@@ -11,8 +11,9 @@ import pytest
 from tests.spark.windows.logs import Log, bag, declare, feed
 
 from daybreak.report.run import job_lines
-from daybreak.spark.jobs.prepared.planner import Planner, Recipe
-from daybreak.spark.jobs.prepared.plans import SWITCH
+from daybreak.spark.tasks.prepared.planner import Planner
+from daybreak.spark.tasks.prepared.plans import SWITCH
+from daybreak.spark.tasks.task import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,9 +41,9 @@ def planned_by(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     plan = Planner.plan
 
-    def noted(planner: Planner, recipe: Recipe, *tables: Any) -> Any:
-        found.setdefault(str(recipe.key), []).append(threading.current_thread().name)
-        return plan(planner, recipe, *tables)
+    def noted(planner: Planner, task: Task, *tables: Any) -> Any:
+        found.setdefault(str(task.key), []).append(threading.current_thread().name)
+        return plan(planner, task, *tables)
 
     monkeypatch.setattr(Planner, "plan", noted)
     return found
@@ -92,10 +93,10 @@ def test_the_report_names_what_took_spark_jobs(
         rows[switch] = [bag(run.rows(name)) for name in ("window", "slow")]
         jobs, why = (run.report().manifest[key] for key in ("jobs", "ordinary_because"))
         if switch == "1":
-            assert (jobs.keys(), why) == ({"ordinary"}, {})
+            assert (jobs.keys(), why) == ({"spark-job"}, {})
         else:
-            assert jobs.keys() == {"prepared", "ordinary"}
-            assert [*why.values()] == [jobs["ordinary"]], "each for a reason"
+            assert jobs.keys() == {"prepared", "spark-job"}
+            assert [*why.values()] == [jobs["spark-job"]], "each for a reason"
             assert "Python" in next(iter(why))
             assert any("with prepared plans" in line for line in job_lines(run.report()))
     assert rows["0"] == rows["1"]

@@ -15,11 +15,11 @@ from daybreak.engine.queries import QueryFacts
 from daybreak.model.network import Network
 from daybreak.policies.base import BasePolicy
 
-#: How a job was computed: by a plan that was prepared, as a Spark job on rows in memory, or as one
-#: whose executors read the rows.
-Way = Literal["prepared", "ordinary", "executors"]
+#: How a job was computed: by a prepared plan, as a Spark job over rows in memory or over rows in a
+#: file that the driver wrote, by executors over large segments, or as a micro-batch of Spark's.
+Way = Literal["prepared", "spark-job", "spark-job-on-file", "executors", "micro-batch"]
 #: Of a job with several plans, the first of these that one of them took counts.
-WAYS: tuple[Way, ...] = ("executors", "ordinary", "prepared")
+WAYS: tuple[Way, ...] = ("micro-batch", "executors", "spark-job-on-file", "spark-job", "prepared")
 
 
 class Failure(NamedTuple):

@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rows = list[Sequence[str]]
+#: As ``engine.events.Way`` has them. "ordinary" is of records of earlier versions, whose
+#: "executors" also stands for rows in a file that the driver wrote.
 _WAYS = {
     "prepared": "with prepared plans",
+    "spark-job": "as Spark jobs",
     "ordinary": "as Spark jobs",
-    "executors": "as Spark jobs that read files",
+    "spark-job-on-file": "as Spark jobs over a file of the driver's",
+    "executors": "as Spark jobs over large segments",
+    "micro-batch": "as micro-batches of Spark's",
 }
 #: Reasons for Spark jobs that are listed, at most.
 _MOST_REASONS = 5

@@ -26,7 +26,6 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.storage import LogUrl
 from daybreak.model.texts import refuse_surrogates
 from daybreak.spark.failures import one_line
-from daybreak.spark.jobs.executor_jobs import widened_frame
 from daybreak.spark.log.hadoop_names import to_read
 from daybreak.spark.log.migration import refuse_newer_log
 from daybreak.spark.log.tables import ARRIVAL
@@ -42,6 +41,7 @@ from daybreak.spark.sql.parser import (
     parsed_query,
 )
 from daybreak.spark.sql.plan_rules import Analysed
+from daybreak.spark.tasks.segment_frames import widened_frame
 
 #: A run may remove segments while they are listed; then they are listed again.
 TRIES = 5

@@ -42,9 +42,6 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.jobs.facts import facts_of
-from daybreak.spark.jobs.prepared.cells import warm_cells
-from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.prepared.warmup import WarmUp
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
@@ -57,6 +54,9 @@ from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.startup import Accepted, Options, Storage, accept, announce_start, open_storage
 from daybreak.spark.stateful.stateful_queries import StatefulQueries
+from daybreak.spark.tasks.prepared.cells import warm_cells
+from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.tasks.prepared.warmup import WarmUp
 
 
 @dataclass(frozen=True)

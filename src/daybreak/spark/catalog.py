@@ -8,11 +8,11 @@ from dataclasses import replace
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.application import CheckedApplication
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.fingerprints import query_fingerprint
+from daybreak.spark.tasks.runnable import Runnable
 
 
 class Catalog:

@@ -20,7 +20,6 @@ from daybreak.engine.events import (
     Done,
     Event,
     Failure,
-    Ran,
     SegmentArrived,
     Skipped,
     Started,
@@ -47,12 +46,12 @@ from daybreak.engine.instructions import (
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.clock import CLOCK
-from daybreak.spark.failures import JobTimeout, LogUnavailable, one_line
+from daybreak.spark.failures import LogUnavailable, one_line
 from daybreak.spark.hooks import Hooks
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
+from daybreak.spark.tasks.runnable import Runnable
 
 #: The engine is woken this often; retries and time limits wait for it.
 TICK_S = 0.1
@@ -369,22 +368,10 @@ class Driver:
     # The workers' side
 
     def _run_group(self, runner: JobRunner, group: Group, ticket: Ticket) -> Done:
-        """The whole group as one job; if that fails, the query that was asked by itself."""
-        try:
-            return self._done(group.boxes, self._run(runner, group, ticket))
-        except JobTimeout:
-            raise
-        except Exception:
-            if len(group.boxes) == 1 or ticket.cancelled:
-                raise
-            asked = group.boxes[:1]
-            alone = group._replace(boxes=asked, cell=asked)
-            return self._done(asked, self._run(runner, alone, ticket))
-
-    def _done(self, boxes: tuple[int, ...], ran: Ran) -> Done:
-        behind = tuple(b for b in boxes if self._queries[b].name in ran.undelivered)
+        """One job; of a group that fails together, the query that was asked by itself."""
+        named = self._queries
+        cell = [named[b] for b in group.cell]
+        ran = runner.run([named[b] for b in group.boxes], group.taken, cell, ticket)
+        boxes = group.boxes[: len(ran.rows)]
+        behind = tuple(b for b in boxes if named[b].name in ran.undelivered)
         return Done(boxes, ran, ran.read, ran.left, behind)
-
-    def _run(self, runner: JobRunner, group: Group, ticket: Ticket) -> Ran:
-        cell = [self._queries[b] for b in group.cell]
-        return runner.run([self._queries[b] for b in group.boxes], group.taken, cell, ticket.commit)

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
+from pyspark.sql.types import DataType, TimestampNTZType
 
 from daybreak.model.durations import US_PER_S, duration_text, duration_us
 
@@ -25,6 +29,7 @@ __all__ = [
     "Band",
     "Grid",
     "Instants",
+    "Times",
     "Windowing",
     "duration_text",
     "duration_us",
@@ -32,6 +37,8 @@ __all__ = [
 ]
 
 Instants = NDArray[np.int64]
+#: Event times of rows in memory, or of rows that Spark reads.
+At = TypeVar("At", Instants, "Times")
 
 #: The first and the last instant that a TIMESTAMP can hold. As watermarks: nothing was heard yet,
 #: and all windows are closed.
@@ -41,11 +48,68 @@ NEVER, FOREVER = -(2**63), 2**63 - 1
 ANCHORS = "\x1fanchors of "
 
 
-def following(at_us: Instants, offset_us: int, step_us: int, more_us: int = 0) -> Instants:
+def following(at_us: At, offset_us: int, step_us: int, more_us: int = 0) -> At:
     """The first of ``offset + k x step`` after each instant, plus ``more``; FOREVER if later."""
     passed = (at_us % step_us - offset_us % step_us) % step_us
-    ahead = step_us - passed + more_us
+    if isinstance(at_us, Times):
+        return at_us.ahead(step_us + more_us, passed)
+    ahead = step_us + more_us - passed
     return np.where(at_us > FOREVER - ahead, FOREVER, at_us + ahead)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Event times of rows that Spark reads, with the arithmetic that numpy does in memory.
+
+    So the rules of windows are written once, and evaluated where the rows are.
+    """
+
+    #: Microseconds since 1970; null where a row has no event time.
+    us: Column
+    #: The column itself, if Spark can compare it with what files state of themselves.
+    stamp: Column | None = None
+
+    @classmethod
+    def of(cls, at: Column, kind: DataType) -> Times:
+        """The times of a column; of one without a time zone, as if it were UTC."""
+        if not isinstance(kind, TimestampNTZType):
+            return cls(F.unix_micros(at), at)
+        days = F.datediff(at.cast("date"), F.lit("1970-01-01").cast("date")).cast("long")
+        seconds = (F.date_part(F.lit("SECOND"), at) * 1_000_000).cast("long")
+        hours = days * 24 + F.hour(at)
+        return cls((hours * 60 + F.minute(at)) * 60_000_000 + seconds)
+
+    def ahead(self, us: int, less: Times) -> Times:
+        """So much later, less what ``less`` has; FOREVER where that is beyond it."""
+        step = F.lit(us).cast("long") - less.us
+        later = self.us > F.lit(FOREVER).cast("long") - step
+        return Times(F.when(later, F.lit(FOREVER).cast("long")).otherwise(self.us + step))
+
+    def __sub__(self, other: Times | int) -> Times:
+        return Times(self.us - (other.us if isinstance(other, Times) else other))
+
+    def __mod__(self, step_us: int) -> Times:
+        return Times(F.pmod(self.us, F.lit(step_us).cast("long")))
+
+    def __ge__(self, us: int) -> Column:
+        if us <= NEVER:
+            return self.us.isNotNull()
+        return self.us >= us if self.stamp is None else self.stamp >= _stamp(us)
+
+    def __lt__(self, us: int) -> Column:
+        if us > FOREVER:
+            return self.us.isNotNull()
+        return self.us < us if self.stamp is None else self.stamp < _stamp(us)
+
+    def __gt__(self, us: int) -> Column:
+        return self.us > us
+
+    def __le__(self, us: int) -> Column:
+        return self.us <= us
+
+
+def _stamp(us: int) -> Column:
+    return F.timestamp_micros(F.lit(us).cast("long"))
 
 
 @dataclass(frozen=True)
@@ -66,11 +130,11 @@ class Grid:
             return FOREVER
         return max(NEVER, at_us - (at_us - self.offset_us - self.length_us) % self.slide_us)
 
-    def first_end(self, at_us: Instants) -> Instants:
+    def first_end(self, at_us: At) -> At:
         """The end of the earliest window that holds each instant; FOREVER if it is later."""
         return following(at_us, self.offset_us + self.length_us, self.slide_us)
 
-    def last_end(self, at_us: Instants) -> Instants:
+    def last_end(self, at_us: At) -> At:
         """The end of the latest window that holds each instant; FOREVER if it is later."""
         return following(at_us, self.offset_us, self.slide_us, self.length_us - self.slide_us)
 
@@ -146,8 +210,11 @@ class Windowing:
         as_partner = closed_us + self.over.low_us if stream == self.over.partner else as_anchor
         return min(as_anchor, as_partner)
 
-    def late(self, at_us: Instants, before_us: int) -> NDArray[np.bool_]:
-        """Rows of a segment that miss a window, given the watermark before the segment."""
+    def late(self, at_us: At, before_us: int) -> Any:
+        """Rows of a segment that miss a window, given the watermark before the segment.
+
+        An array of booleans, or a column of Spark's.
+        """
         if isinstance(self.over, Band):
             return at_us < before_us
         return self.over.first_end(at_us) <= before_us

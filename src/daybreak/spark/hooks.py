@@ -9,8 +9,8 @@ from daybreak.engine.events import Event
 from daybreak.engine.inbox import Tick, Waiting
 from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.eventlog import Emit, silent
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
+from daybreak.spark.tasks.runnable import Runnable
 
 
 class Loop(Protocol):

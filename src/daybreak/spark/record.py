@@ -21,9 +21,9 @@ from daybreak.spark.changes import ChangeLog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
-from daybreak.spark.jobs.prepared.plans import Plans
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
+from daybreak.spark.tasks.prepared.plans import Plans
 from daybreak.version import __version__
 
 

@@ -24,12 +24,12 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.hooks import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.windows import low_water, past
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, cuts
+from daybreak.spark.tasks.runnable import Runnable
 
 #: After skipping this share of the log is full, so that it is not full again at once.
 LEAVE = 0.8

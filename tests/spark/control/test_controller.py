@@ -55,7 +55,6 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.jobs.facts import facts_of
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, Declaration
@@ -69,6 +68,7 @@ from daybreak.spark.sinks.folder_locks import FolderLocks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
+from daybreak.spark.tasks.runnable import Runnable
 
 NAMES = ("a", "b")
 SQL = "SELECT n FROM s"

@@ -27,7 +27,6 @@ PUBLIC = _named("""
 org.apache.spark
     Dependency InterruptibleIterator Partition SparkContext TaskContext TaskKilledException
 org.apache.spark.api.java
-    JavaSparkContext
 org.apache.spark.rdd
     RDD
 org.apache.spark.scheduler

@@ -23,7 +23,7 @@ from tests.spark.windows.logs import (
 
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies, make_policy_with
-from daybreak.spark.jobs.prepared.plans import SWITCH
+from daybreak.spark.tasks.prepared.plans import SWITCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +139,7 @@ def test_every_kind_of_window_query_gives_the_rows_of_the_batch(
     both = BothWays(spark, monkeypatch)
     if few_rows is not None:
         monkeypatch.setenv(SWITCH, "1")
-        monkeypatch.setattr("daybreak.spark.jobs.worker_session.FEW_ROWS", few_rows)
+        monkeypatch.setattr("daybreak.spark.tasks.worker_session.FEW_ROWS", few_rows)
     queries = [*WINDOWS, *BANDS, "sliding"] if panes else ["sliding"]
     policy = make_policy_with("stride")
     compare(spark, tmp_path / "run", Log.random(100 + panes), policy, queries, panes=panes)

@@ -151,15 +151,17 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
         given_up = Ticket()
         assert given_up.give_up()
         with pytest.raises(JobTimeout):
-            slow.run([query], first, may_commit=given_up.commit)
+            slow.run([query], first, [query], given_up)
         assert run.parts.log.partials("q") == []
         assert run.parts.log.places("q")["a"].seq == 0
 
-        def overtaken() -> None:
-            retry.run([query], first)
+        class Overtaken(Ticket):
+            def commit(self) -> None:
+                retry.run([query], first, [query], Ticket())
+                super().commit()
 
         with pytest.raises(EngineBug, match="would add partials of segments 0 to"):
-            slow.run([query], first, may_commit=overtaken)
+            slow.run([query], first, [query], Overtaken())
         assert len(run.parts.log.partials("q")) == 1
         assert run.parts.log.progress()["q"].closed_us == first[-1].closes_us
         inbox.put_back(second)

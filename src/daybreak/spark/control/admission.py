@@ -20,10 +20,10 @@ from daybreak.model.specs import QuerySpec
 from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.jobs.facts import facts_of
-from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.tasks.runnable import Runnable
 
 #: Rows of a trial, at most.
 TRIAL_ROWS = 10_000

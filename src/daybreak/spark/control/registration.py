@@ -21,10 +21,6 @@ from daybreak.spark.control.requests import Start
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.inboxes import inbox_of
-from daybreak.spark.jobs.prepared.cells import warm_cells
-from daybreak.spark.jobs.prepared.plans import Plans
-from daybreak.spark.jobs.prepared.warmup import WarmUp
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.rundir import RunDirectory
@@ -37,6 +33,10 @@ from daybreak.spark.sql.fingerprints import query_fingerprint
 from daybreak.spark.sql.forms import OverRetained, OverWindows
 from daybreak.spark.sql.modes import check_mode, watermarks_of
 from daybreak.spark.sql.windows.check import event_times, refuse_long
+from daybreak.spark.tasks.prepared.cells import warm_cells
+from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.tasks.prepared.warmup import WarmUp
+from daybreak.spark.tasks.runnable import Runnable
 
 
 def check_query(application: CheckedApplication, spec: QuerySpec, rundir: RunDirectory) -> Runnable:

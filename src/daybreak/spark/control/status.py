@@ -20,12 +20,12 @@ from daybreak.spark.catalog import Catalog
 from daybreak.spark.changes import ChangeLog
 from daybreak.spark.driver import Driver
 from daybreak.spark.ingest.inflow import Inflow
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.maintenance import Maintenance, PeriodicTasks
 from daybreak.spark.record import Figures
 from daybreak.spark.sinks.views import ViewSink
+from daybreak.spark.tasks.runnable import Runnable
 
 
 @dataclass(frozen=True)

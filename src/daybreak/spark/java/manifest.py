@@ -71,10 +71,14 @@ pyspark.sql.session
     SparkSession: _jsparkSession
 pyspark.sql.classic.dataframe
     DataFrame: _jdf
+pyspark.sql.streaming.query
+    StreamingQuery: _jsq
 pyspark.sql.pandas
     types: from_arrow_schema from_arrow_type to_arrow_schema to_arrow_type
+org.apache.spark.api.java
+    JavaSparkContext: sc
 org.apache.spark.sql.classic
-    SparkSession: cloneSession createDataFrame parseDataType sessionState
+    SparkSession: cloneSession createDataFrame parseDataType sessionState sessionUUID
     Dataset: queryExecution
     Dataset$: MODULE$ ofRows
 org.apache.spark.sql.execution
@@ -91,7 +95,12 @@ _QUERIES = Part(
     "none: no query is accepted",
     _listed("""
 org.apache.spark.sql.internal
-    SessionState: sqlParser
+    SessionState: optimizer sqlParser
+org.apache.spark.sql.execution
+    ExplainMode$: MODULE$ fromString
+    QueryExecution: explainString
+org.apache.spark.sql.catalyst.rules
+    RuleExecutor: execute
 org.apache.spark.api.python
     PythonUtils: toSeq
 org.apache.spark.sql.catalyst
@@ -112,23 +121,31 @@ org.apache.spark.sql.catalyst.optimizer
     RewritePredicateSubquery$: MODULE$ apply
     SpecialDatetimeValues$: MODULE$ apply
 org.apache.spark.sql.catalyst.trees
-    TreeNode: children containsPattern fastEquals nodeName productArity productElement toJSON
-    TreeNode: withNewChildren
-    TreePattern: BINARY_ARITHMETIC CURRENT_LIKE PYTHON_UDF
+    TreeNode: children collectLeaves containsPattern fastEquals nodeName productArity
+    TreeNode: productElement toJSON withNewChildren
+    TreePattern: AGGREGATE_EXPRESSION BINARY_ARITHMETIC CURRENT_LIKE PYTHON_UDF
 org.apache.spark.sql.catalyst.plans
     QueryPlan: canonicalized expressions output references rewriteAttrs sameResult schema
     QueryPlan: semanticHash subqueriesAll
 org.apache.spark.sql.catalyst.plans.logical
     Aggregate: aggregateExpressions child copy groupingExpressions
+    CTERelationDef: child id
+    CTERelationRef: cteId
+    Except: isAll
     Expand: child
     Filter: <init> child condition
+    GlobalLimit: child
+    Intersect: isAll
     Join: condition copy joinType left right
-    LogicalPlan: deterministic isStreaming stats
+    LocalLimit: child
+    LogicalPlan: deterministic distinctKeys isStreaming maxRows stats
     Project: <init> child projectList
+    Sort: global
     Statistics: sizeInBytes
     SubqueryAlias: child
     SubqueryAlias$: MODULE$ apply
     View: desc
+    WithCTE: cteDefs plan
 org.apache.spark.sql.catalyst.expressions
     Alias: <init> child toAttribute
     And: <init>
@@ -138,9 +155,10 @@ org.apache.spark.sql.catalyst.expressions
     BitwiseAnd: <init>
     BitwiseOr: <init>
     Cast: <init>
+    CreateNamedStruct: valExprs
     Divide: <init>
     ExprId: id
-    Expression: canonicalized dataType deterministic prettyName semanticEquals semanticHash
+    Expression: canonicalized dataType deterministic foldable prettyName semanticEquals semanticHash
     GreaterThan: <init>
     If: <init>
     KnownNullable: <init>

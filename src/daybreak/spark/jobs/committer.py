@@ -1,19 +1,28 @@
-"""Commits the results of a job: staged, then listed in one transaction, then delivered."""
+"""Commits the results of a job: staged, then listed in one transaction, then delivered.
+
+The order is the guarantee: rows are written to staging before the one transaction that moves the
+cursors and lists the files, and only then do the files move to their places.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from daybreak.engine.events import Failure
+from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LeaseLost, failure_of
-from daybreak.spark.jobs.executor_jobs import Result, Written, sweep_attempts
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import CommittedFile, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
+from daybreak.spark.sinks.views import advance, stamped
+from daybreak.spark.tasks.executors import sweep_attempts
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Result, Written
 
 
 class Committer:
@@ -94,3 +103,49 @@ class Committer:
         pairs = zip(queries, results, strict=True)
         rows = {q.name: r.num_rows for q, r in pairs if not isinstance(r, Written)}
         self._store.driver_rows.of_queries(rows)
+
+
+class Permit(Protocol):
+    """The right of a job to commit, which it loses when its time is over."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job is being ended on Spark."""
+
+    def commit(self) -> None:
+        """Raises if the job was given up; after this it cannot be."""
+
+
+class Commits:
+    """The commits of one job: one, or one for each micro-batch of a stateful query."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        permit: Permit,
+    ) -> None:
+        self._committer = committer
+        self._queries = queries
+        self._taken = taken
+        self._permit = permit
+        #: Result rows of each query, and the time that commits and deliveries took.
+        self.rows = [0] * len(queries)
+        self.took_ns = 0
+        self.committed_at_ns = CLOCK.now_ns()
+        #: Whose sinks would not take what is committed, and why.
+        self.undelivered: dict[str, Failure] = {}
+
+    def __call__(self, results: Sequence[Result], moves: Sequence[Sequence[Move]]) -> None:
+        """Commits a result and the moves of each query; raises if the job was given up."""
+        self._permit.commit()
+        began_ns = time.perf_counter_ns()
+        made = stamped(self._queries, results, self._taken)
+        self.committed_at_ns, failed = self._committer.commit(self._queries, made, moves)
+        for query, moved in zip(self._queries, moves, strict=True):
+            if query.name not in failed:
+                advance(query.sink, moved, self.committed_at_ns)
+        self.undelivered |= failed
+        self.rows = [n + result.num_rows for n, result in zip(self.rows, made, strict=True)]
+        self.took_ns += time.perf_counter_ns() - began_ns

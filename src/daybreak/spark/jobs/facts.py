@@ -6,10 +6,10 @@ from daybreak.engine.costs import Kind
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
 from daybreak.spark.event_time import Grid, Windowing
-from daybreak.spark.jobs.runnable import Runnable
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverRows, OverState, OverWindows, PanedAggregate, SqlBody
+from daybreak.spark.tasks.runnable import Runnable
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:

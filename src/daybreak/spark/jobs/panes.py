@@ -9,48 +9,42 @@ kept (``log.partials``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model.errors import ConfigError
-from daybreak.spark.event_time import NEVER, Grid, Windowing, following
-from daybreak.spark.jobs.windows import Places, WindowQuery
+from daybreak.spark.event_time import NEVER, Grid, Times, Windowing, following
+from daybreak.spark.jobs.windows import Places
 from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.partials import Partials, kept
 from daybreak.spark.log.rows import CursorMove, Move, PartialsMove, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.composite import plain_schema, typed
+from daybreak.spark.sql.composite import plain_schema, quoted, typed
 from daybreak.spark.sql.forms import PanedAggregate
-from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes
-
-
-class PaneJobs(Protocol):
-    """Runs the two plans of queries that share stream, windows and keys."""
-
-    def fill(self, queries: Sequence[Any], rows: pa.Table) -> list[pa.Table]:
-        """The partials of each query, from rows with their panes."""
-
-    def merge(self, queries: Sequence[Any], partials: Sequence[pa.Table]) -> list[pa.Table]:
-        """The result of each query, from its partials with their windows."""
-
-    def fill_large(self, queries: Sequence[Any], segments: Sequence[Segment]) -> list[pa.Table]:
-        """The partials of each query, from all rows of large segments."""
+from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes, merged_rows
+from daybreak.spark.tasks.engines import Engines
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.segment_frames import SegmentFrames
+from daybreak.spark.tasks.shapes import ROWS, of_fill, of_merge
+from daybreak.spark.tasks.task import Leaves, Result, Rows
 
 
 def compute(
-    queries: Sequence[WindowQuery],
+    queries: Sequence[Runnable],
     forms: Sequence[PanedAggregate],
     taken: Sequence[Waiting],
     store: SegmentStore,
     partials: Partials,
     places: Places,
-    jobs: PaneJobs,
-) -> tuple[list[pa.Table], list[list[Move]]]:
+    engines: Engines,
+) -> tuple[Sequence[Result], list[list[Move]]]:
     """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
 
     The queries share stream, windows and keys, and all are at ``places``; ``forms`` in their order.
@@ -59,12 +53,11 @@ def compute(
     after_us, closed_us = taken[0].after_us, taken[-1].closes_us
     start, end = places[panes.stream], store.end(panes.stream)
     needed_us = windowing.needed_from(panes.stream, closed_us)
+    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
     found: list[pa.Table] = []
     moves: list[list[Move]] = []
-    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
-    for query, made in zip(
-        queries, _made(queries, forms, fresh, after_us, store, jobs), strict=True
-    ):
+    each = _made(queries, forms, fresh, after_us, store, engines)
+    for query, made in zip(queries, each, strict=True):
         rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
         found.append(with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
         added = tuple(kept(made, PANE, needed_us))
@@ -77,16 +70,17 @@ def compute(
         )
     if not any(rows.num_rows for rows in found):
         return [query.schema.empty_table() for query in queries], moves
-    return jobs.merge(queries, found), moves
+    leaves = Leaves.of({ROWS: merged_rows([form.panes for form in forms], found)})
+    return engines.compute([of_merge(queries)], leaves).results, moves
 
 
 def _made(
-    queries: Sequence[WindowQuery],
+    queries: Sequence[Runnable],
     forms: Sequence[PanedAggregate],
     fresh: Sequence[Segment],
     after_us: int,
     store: SegmentStore,
-    jobs: PaneJobs,
+    engines: Engines,
 ) -> list[pa.Table]:
     """The partials of each query of segments it has not read yet, for windows after an instant."""
     panes, windowing = forms[0].panes, forms[0].windowing
@@ -94,15 +88,15 @@ def _made(
     small = [segment for segment in fresh if not segment.parts]
     parts = [paned(store.table(s), windowing, panes, s.before_us, after_us) for s in small]
     rows = pa.concat_tables(parts) if parts else pa.table({})
-    made = [jobs.fill(queries, rows)] if rows.num_rows else []
-    large = [segment for segment in fresh if segment.parts]
-    made += [jobs.fill_large(queries, large)] if large else []
-    if not made:
+    large = tuple(partial(_large_rows, s, windowing, panes, after_us) for s in fresh if s.parts)
+    if not rows.num_rows and not large:
         return [schema.empty_table() for schema in schemas]
-    return [
-        pa.concat_tables([typed(table, schema) for table in tables])
-        for tables, schema in zip(zip(*made, strict=True), schemas, strict=True)
-    ]
+    leaves = Leaves({ROWS: Rows(rows, large=large)}, past_driver=bool(large))
+    made = engines.compute([of_fill(queries)], leaves).results
+    if large:
+        passed = {q.name: table.num_rows for q, table in zip(queries, made, strict=True)}
+        store.driver_rows.of_queries(passed)
+    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
 
 
 def kept_schema(panes: Panes) -> pa.Schema:
@@ -145,6 +139,27 @@ def paned(
     late = np.where(windowing.late(at, before), before, NEVER)
     rows = rows.append_column(LATE, pa.array(late))
     return rows if wanted.all() else rows.filter(pa.array(wanted))
+
+
+def _large_rows(
+    segment: Segment,
+    windowing: Windowing,
+    panes: Panes,
+    after_us: int,
+    frames: SegmentFrames,
+) -> DataFrame:
+    """The rows of a large segment as ``paned`` gives them, for executors to read."""
+    frame = frames.frame(panes.stream, by_borders(segment))
+    before = NEVER if segment.before_us is None else segment.before_us
+    time = windowing.times[panes.stream]
+    at = Times.of(F.col(quoted(time)), frame.schema[time].dataType)
+    late = F.when(windowing.late(at, before), F.lit(before)).otherwise(F.lit(NEVER))
+    wanted = at.us.isNotNull() & (panes.grid.last_end(at) > max(before, after_us))
+    return frame.where(wanted).select(
+        *(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(frame.columns)),
+        following(at, panes.grid.offset_us, panes.width_us).us.alias(PANE),
+        late.cast("long").alias(LATE),
+    )
 
 
 def with_windows(

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
-from daybreak.engine.inbox import Waiting
+from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model.errors import ConfigError
 from daybreak.spark.log.rows import Cursor, CursorMove, Move
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.snapshots import RETAINED
+from daybreak.spark.tasks.segment_frames import whole
+from daybreak.spark.tasks.task import Leaves, Rows
 
 #: Segments may be removed while they are read; then those that are left are.
 _TRIES = 5
@@ -27,31 +27,25 @@ class Retained:
         self,
         query: str,
         store: SegmentStore,
-        schemas: Mapping[str, StructType],
         places: Mapping[str, Cursor],
         taken: Sequence[Waiting],
     ) -> None:
         """``places``: where the query is; ``taken``: what has come since then."""
         passed = store.passed(taken)
         self.moves: list[Move] = [CursorMove(query, s, *at) for s, at in passed.items()]
-        #: Rows in memory, and large segments, which executors read.
-        self.tables: dict[str, pa.Table] = {}
-        self.large: dict[str, list[Segment]] = {}
+        rows: dict[str, Rows] = {}
         #: The segments of each stream, as they are recorded with the result.
         self._ranges: dict[str, dict[str, int]] = {}
         for stream, place in places.items():
             end = passed[stream][1] if stream in passed else place
-            segments, rows = _read(store, stream, end)
-            large = [segment for segment in segments if segment.parts]
-            if large:
-                self.large[stream] = large
-            if len(large) == len(segments):
-                rows = to_arrow_schema(schemas[stream], timezone="UTC").empty_table()
+            segments, table = _read(store, stream, end)
+            large = (by_borders(segment) for segment in segments if segment.parts)
+            rows[stream] = Rows(table, large=tuple(whole(stream, one) for one in large))
             first = segments[0].seq if segments else end.seq
-            self.tables[stream] = rows
             self._ranges[stream] = {
                 "first": first, "end": end.seq, "rows": sum(s.rows for s in segments),
             }  # fmt: skip
+        self.leaves = Leaves(rows, past_driver=any(one.large for one in rows.values()))
 
     def marked(self, result: pa.Table) -> pa.Table:
         """The result, with what it was computed from."""

@@ -1,45 +1,45 @@
-"""Runs queries over a range of their streams: read, compute on Spark, stage, commit, deliver.
+"""Runs queries over a range of their streams: read, compute on Spark, commit, deliver.
 
-The order is the guarantee: rows are written to staging before the one transaction that moves the
-cursors and lists the files, and only then do the files move to their places. Queries that run
-together are one Spark job and one transaction.
+Queries that run together are one plan and one transaction.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from daybreak.engine.events import WAYS, Failure, Ran
+from daybreak.engine.events import WAYS, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
-from daybreak.spark.jobs.committer import Committer
-from daybreak.spark.jobs.compiler import Compiler
-from daybreak.spark.jobs.executor_jobs import Result
-from daybreak.spark.jobs.on_executors import OnExecutors
-from daybreak.spark.jobs.prepared.plans import PlanRunner
+from daybreak.spark.event_time import ANCHORS
+from daybreak.spark.failures import JobTimeout
+from daybreak.spark.jobs.committer import Commits, Committer, Permit
 from daybreak.spark.jobs.retained import Retained
-from daybreak.spark.jobs.row_jobs import RowJobs, Since
-from daybreak.spark.jobs.runnable import Runnable
-from daybreak.spark.jobs.stepped import StatefulJobs
+from daybreak.spark.jobs.row_jobs import RowJobs
+from daybreak.spark.jobs.stepped import StatefulJobs, Stepped
 from daybreak.spark.jobs.window_jobs import WindowJobs
-from daybreak.spark.jobs.windows import with_anchors
-from daybreak.spark.jobs.worker_session import WorkerSession
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.partials import Partials
-from daybreak.spark.log.rows import CursorMove, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.sinks.views import advance, stamped
-from daybreak.spark.sql.forms import Composable, OverRetained, OverState, OverWindows
+from daybreak.spark.sql.forms import OverRetained, OverState, OverWindows
 from daybreak.spark.sql.static_tables import StaticTables
+from daybreak.spark.tasks.engines import Engine, Engines
+from daybreak.spark.tasks.executors import Executors
+from daybreak.spark.tasks.prepared.engine import PreparedPlans
+from daybreak.spark.tasks.prepared.plans import PlanRunner
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.segment_frames import SegmentFrames
+from daybreak.spark.tasks.shapes import of_query
+from daybreak.spark.tasks.spark_job import SparkJob
+from daybreak.spark.tasks.task import Leaves, Since
+from daybreak.spark.tasks.worker_session import WorkerSession
 
 
 class JobRunner:
@@ -60,168 +60,134 @@ class JobRunner:
     ) -> None:
         """``scratch``: a folder of its own that executors can read too.
 
-        ``prepared``: runs small trains without a Spark job; left out: every job is ordinary.
+        ``prepared``: runs small trains without a Spark job; left out: every job is a Spark job.
         ``tables``: static ones, of which every job sees one version. ``stateful``: runs the jobs of
         stateful queries.
         """
-        session = WorkerSession(spark, schemas, scratch, prepared, tables)
-        self._session = session
+        session = self._session = WorkerSession(spark, schemas, scratch, tables)
         self._store = store
         self._log = log
+        self._prepared = prepared
         self._stateful = stateful
         self._committer = Committer(store, log, syncer)
-        self._compiler = Compiler(session)
-        self._rows = RowJobs(session, self._compiler)
-        self._on_executors = OnExecutors(session, self._compiler, store, self._committer.number)
-        self.windows = WindowJobs(
-            session, self._compiler, self._rows, self._on_executors, store, log, partials
-        )
+        frames = SegmentFrames(session.spark, schemas, store)
+        engines: list[Engine] = [
+            SparkJob(session, in_memory=True),
+            SparkJob(session, in_memory=False),
+            Executors(session, frames, self._committer.number),
+        ]
+        if prepared is not None:
+            engines.insert(0, PreparedPlans(session, prepared))
+        self.engines = Engines(engines)
+        self._rows = RowJobs(schemas, self.engines, store)
+        self._windows = WindowJobs(schemas, self.engines, store, log, partials)
 
     def run(
         self,
         queries: Sequence[Runnable],
         taken: Sequence[Waiting],
-        cell: Sequence[Runnable] = (),
-        may_commit: Callable[[], None] = lambda: None,
+        cell: Sequence[Runnable],
+        permit: Permit,
     ) -> Ran:
         """One job for queries that are at the same place of the same streams.
 
-        ``cell``: the queries to compile together, of which these are some; left out: these.
-        Raises whatever Spark, a sink or ``may_commit`` raised; then nothing has moved.
+        ``cell``: the queries to plan together, of which these are some. If several fail together,
+        the first runs by itself, and what is returned is about it alone. Raises whatever Spark, a
+        sink or ``permit`` raised; then nothing has moved.
         """
-        self._committer.begin()
         try:
-            if isinstance(queries[0].checked.form, OverState):
-                return self._step(queries[0], taken, may_commit)
-            return self._run(queries, taken, cell or queries, may_commit)
-        except BaseException:
-            self._committer.abandon()
+            return self._attempt(queries, taken, cell, permit)
+        except JobTimeout:
             raise
+        except Exception:
+            if len(queries) == 1 or permit.cancelled:
+                raise
+            return self._attempt(queries[:1], taken, queries[:1], permit)
 
-    def _run(
+    def _attempt(
         self,
         queries: Sequence[Runnable],
         taken: Sequence[Waiting],
         cell: Sequence[Runnable],
-        may_commit: Callable[[], None],
+        permit: Permit,
     ) -> Ran:
-        began_ns, started = CLOCK.now_ns(), time.perf_counter_ns()
-        ways = self._session.ways
-        ways.clear()
-        self._session.take_tables()
-        results, moves, since = self._compute(queries, taken, cell)
-        results = stamped(queries, results, taken)
-        computed = time.perf_counter_ns()
-        may_commit()
-        committed_at, undelivered = self._committer.commit(queries, results, moves)
-        for query, moved in zip(queries, moves, strict=True):
-            if query.name not in undelivered:
-                advance(query.sink, moved, committed_at)
+        self._committer.begin()
+        self.engines.begin(lambda: permit.cancelled)
+        commits = Commits(self._committer, queries, taken, permit)
+        began_ns, started_ns = CLOCK.now_ns(), time.perf_counter_ns()
+        try:
+            self._session.take_tables()
+            since, stepped = self._carry_out(queries, taken, cell, commits)
+        except BaseException:
+            self._committer.abandon()
+            raise
+        read = taken if stepped is None else stepped.read
+        ways = self.engines.ways
         return Ran(
-            rows=tuple(result.num_rows for result in results),
-            work_ns=computed - started,
-            commit_ns=time.perf_counter_ns() - computed,
-            committed_at_ns=committed_at,
+            rows=tuple(commits.rows),
+            work_ns=max(0, time.perf_counter_ns() - started_ns - commits.took_ns),
+            commit_ns=commits.took_ns,
+            committed_at_ns=commits.committed_at_ns,
             began_ns=began_ns,
-            undelivered=undelivered,
-            stale_since_ns=_first_possible(results, taken) if since is None else tuple(since),
+            undelivered=commits.undelivered,
+            stale_since_ns=_first_possible(commits.rows, read) if since is None else tuple(since),
             way=next((way for way in WAYS if way in ways), None),
             computed=bool(ways),
+            read=None if stepped is None else stepped.read,
+            left=() if stepped is None else stepped.left,
         )
 
-    def _compute(
-        self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> tuple[Sequence[Result], list[list[Move]], Since]:
-        """The results and moves of the queries, in their order."""
-        form = queries[0].checked.form
-        if isinstance(form, OverWindows):
-            return *self.windows.compute(queries, taken, cell), None
-        if isinstance(form, OverRetained):
-            return *self._compute_retained(queries[0], taken), None
-        if taken[0].whole:
-            moves = self._moves(queries, taken)
-            return self._on_executors.rows(queries, cell, taken), moves, None
-        tables = self._read(queries[0], taken)
-        moves = self._moves(queries, taken)
-        stamps = {stream: table.column(ARRIVAL).to_numpy() for stream, table in tables.items()}
-        tables = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
-        if isinstance(form, Composable):
-            results, since = self._rows.compute_together(queries, cell, tables, stamps)
-            return results, moves, since
-        return [self._rows.compute(queries[0], tables)], moves, None
+    def _carry_out(
+        self,
+        queries: Sequence[Runnable],
+        taken: Sequence[Waiting],
+        cell: Sequence[Runnable],
+        commits: Commits,
+    ) -> tuple[Since, Stepped | None]:
+        """Computes and commits.
 
-    def _compute_retained(
-        self, query: Runnable, taken: Sequence[Waiting]
-    ) -> tuple[list[pa.Table], list[list[Move]]]:
-        """One batch over all that its streams retain."""
-        places = self._log.places(query.name)
-        retained = Retained(query.name, self._store, self._session.schemas, places, taken)
-        if retained.large:
-            frames = {
-                stream: self._on_executors.all_rows(stream, rows, retained.large.get(stream, ()))
-                for stream, rows in retained.tables.items()
-            }
-            result = self._compiler.result(query, frames).toArrow().cast(query.schema)
-        else:
-            result = self._rows.ordinary(query, retained.tables)
-        return [retained.marked(result)], [retained.moves]
-
-    def _step(
-        self, query: Runnable, taken: Sequence[Waiting], may_commit: Callable[[], None]
-    ) -> Ran:
-        """A job of a stateful query, which commits from within its micro-batches."""
-        assert self._stateful is not None
-        began_ns, started = CLOCK.now_ns(), time.perf_counter_ns()
-
-        def commit(rows: pa.Table, moves: Sequence[Move]) -> tuple[int, dict[str, Failure]]:
-            may_commit()
-            return self._committer.commit([query], [rows], [moves])
-
-        done = self._stateful.run(query, taken, commit, self._session.scratch.name)
-        first = min((item.arrival_ns for item in done.read), default=None)
-        return Ran(
-            rows=(done.rows,),
-            work_ns=max(0, time.perf_counter_ns() - started - done.commit_ns),
-            commit_ns=done.commit_ns,
-            committed_at_ns=done.committed_at_ns,
-            began_ns=began_ns,
-            undelivered=done.undelivered,
-            stale_since_ns=(first if done.rows else None,),
-            way="executors",
-            read=done.read,
-            left=done.left,
-        )
-
-    def _moves(self, queries: Sequence[Runnable], taken: Sequence[Waiting]) -> list[list[Move]]:
-        read = self._store.passed(taken)
-        return [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
-
-    def _read(self, query: Runnable, taken: Sequence[Waiting]) -> dict[str, pa.Table]:
-        tables: dict[str, pa.Table] = {}
-        for stream in query.checked.reads:
-            mine = [item for item in taken if item.stream == stream]
-            if mine:
-                tables[stream] = self._store.read(mine)
-            else:
-                schema = self._session.schemas[stream]
-                empty = to_arrow_schema(schema, timezone="UTC").empty_table()
-                stamp = pa.field(ARRIVAL, pa.int64(), nullable=False)
-                tables[stream] = empty.append_column(stamp, pa.array([], pa.int64()))
-        return tables
+        Gives when the first tuple that gave a row had arrived, where that is known, and what was
+        read, where only a source decides that.
+        """
+        first = queries[0]
+        match first.checked.form:
+            case OverState():
+                assert self._stateful is not None
+                self.engines.ways.add("micro-batch")
+                tag = self._session.scratch.name
+                return None, self._stateful.run(first, taken, commits, tag)
+            case OverWindows():
+                commits(*self._windows.compute(queries, taken, cell))
+                return None, None
+            case OverRetained():
+                retained = Retained(first.name, self._store, self._log.places(first.name), taken)
+                task = of_query(first, self._session.schemas)
+                [result] = self.engines.compute([task], retained.leaves).results
+                commits([retained.marked(result)], [retained.moves])
+                return None, None
+            case _:
+                outcome, moves = self._rows.compute(queries, taken, cell)
+                commits(outcome.results, moves)
+                return outcome.since, None
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """Runs a query over given rows, for its cost alone."""
+        """The result of a query over given rows of its streams, which is not committed."""
         self._session.take_tables()
-        rows = {stream: table.drop_columns([ARRIVAL]) for stream, table in tables.items()}
-        if query.checked.is_whole:
-            return self._rows.ordinary(query, rows)
-        return self._rows.compute(query, with_anchors(query.checked.windows, rows))
+        task = of_query(query, self._session.schemas)
+        names = {name: name.removeprefix(ANCHORS) for name in task.leaves}
+        rows = {name: tables[stream].drop_columns([ARRIVAL]) for name, stream in names.items()}
+        self.engines.begin()
+        [result] = self.engines.compute([task], Leaves.of(rows)).results
+        return result
 
     def close(self) -> None:
+        """Ends what it has running, and removes its folder."""
+        if self._prepared is not None:
+            self._prepared.close()
         self._session.close()
 
 
-def _first_possible(results: Sequence[Result], taken: Sequence[Waiting]) -> tuple[int | None, ...]:
+def _first_possible(rows: Sequence[int], read: Sequence[Waiting]) -> tuple[int | None, ...]:
     """For results that do not tell which tuples gave them: it may have been the first."""
-    first = min((item.arrival_ns for item in taken), default=None)
-    return tuple(first if result.num_rows else None for result in results)
+    first = min((item.arrival_ns for item in read), default=None)
+    return tuple(first if n else None for n in rows)

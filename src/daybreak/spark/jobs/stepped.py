@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import pyarrow as pa
-
-from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.log.rows import Move
 
 if TYPE_CHECKING:
-    from daybreak.spark.jobs.runnable import Runnable
-
-#: Commits the rows of a micro-batch with its moves: when that was, and whose sink failed then.
-Commit: TypeAlias = Callable[[pa.Table, Sequence[Move]], tuple[int, dict[str, Failure]]]
+    from daybreak.spark.jobs.committer import Commits
+    from daybreak.spark.tasks.runnable import Runnable
 
 
 class Stepped(NamedTuple):
-    """A job of a stateful query."""
+    """What a job of a stateful query read of what it was given, and what it left."""
 
-    rows: int
-    #: What of the rows that were taken it read, and what it left.
     read: tuple[Waiting, ...]
-    left: tuple[Waiting, ...]
-    commit_ns: int
-    committed_at_ns: int
-    undelivered: Mapping[str, Failure]
+    left: tuple[Waiting, ...] = ()
 
 
 class StatefulJobs(Protocol):
     """Runs the jobs of stateful queries."""
 
-    def run(self, query: Runnable, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
+    def run(self, query: Runnable, taken: Sequence[Waiting], commits: Commits, tag: str) -> Stepped:
         """One micro-batch of what was taken, and those that follow from it; tagged."""

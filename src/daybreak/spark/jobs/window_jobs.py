@@ -1,54 +1,43 @@
-"""Computes windows that closed: from their rows, from panes, or on executors."""
+"""Computes windows that closed, from their rows or from panes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.jobs.compiler import CannotShare, Compiler, forms
-from daybreak.spark.jobs.executor_jobs import Result
-from daybreak.spark.jobs.on_executors import OnExecutors
+from daybreak.spark.event_time import Windowing
 from daybreak.spark.jobs.panes import compute as compute_panes
-from daybreak.spark.jobs.prepared.recipes import ROWS, of_fill, of_merge, of_together
-from daybreak.spark.jobs.row_jobs import RowJobs
-from daybreak.spark.jobs.runnable import Runnable
-from daybreak.spark.jobs.windows import compute
-from daybreak.spark.jobs.worker_session import WorkerSession
+from daybreak.spark.jobs.windows import Picker, Places, past
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Move
-from daybreak.spark.log.segments import Segment, SegmentStore
-from daybreak.spark.sql.checked import CheckedQuery
-from daybreak.spark.sql.forms import OverWindows, PanedAggregate, panes_in
-from daybreak.spark.sql.windows.pane_plans import merged_rows, merged_schema
+from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import joined_rows
+from daybreak.spark.sql.forms import OverWindows, PanedAggregate
+from daybreak.spark.tasks.cuts import CutWindows
+from daybreak.spark.tasks.engines import Engines
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.shapes import of_windows
+from daybreak.spark.tasks.task import Cut, Result, Schemas, Task, Unfit, Written
 
 
+@dataclass(frozen=True)
 class WindowJobs:
-    """The jobs of one worker over windows; it runs the plans of panes, too."""
+    """The jobs of one worker over windows."""
 
-    def __init__(
-        self,
-        session: WorkerSession,
-        compiler: Compiler,
-        rows: RowJobs,
-        on_executors: OnExecutors,
-        store: SegmentStore,
-        log: CommitLog,
-        partials: Partials,
-    ) -> None:
-        self._session = session
-        self._compiler = compiler
-        self._rows = rows
-        self._on_executors = on_executors
-        self._store = store
-        self._log = log
-        self._partials = partials
+    schemas: Schemas
+    engines: Engines
+    store: SegmentStore
+    log: CommitLog
+    partials: Partials
 
     def compute(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> tuple[list[Result], list[list[Move]]]:
+    ) -> tuple[Sequence[Result], Sequence[Sequence[Move]]]:
         """Of the queries in the order of their cell: another order would be another plan."""
         place = {query.name: at for at, query in enumerate(cell)}
         order = sorted(range(len(queries)), key=lambda at: place.get(queries[at].name, at))
@@ -59,62 +48,57 @@ class WindowJobs:
 
     def _compute_ordered(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting]
-    ) -> tuple[list[Result], list[list[Move]]]:
+    ) -> tuple[Sequence[Result], list[list[Move]]]:
         # What open windows still need of each stream; only jobs of these queries move it.
-        places = self._log.places(queries[0].name)
-        if any(self._log.places(query.name) != places for query in queries[1:]):
-            raise CannotShare(f"{', '.join(q.name for q in queries)} are not at the same place")
-        windows = [form for form in forms(queries) if isinstance(form, OverWindows)]
-        paned = [form for form in windows if isinstance(form, PanedAggregate)]
+        places = self.log.places(queries[0].name)
+        if any(self.log.places(query.name) != places for query in queries[1:]):
+            raise Unfit(f"{', '.join(q.name for q in queries)} are not at the same place")
+        forms = [q.checked.form for q in queries if isinstance(q.checked.form, OverWindows)]
+        paned = [form for form in forms if isinstance(form, PanedAggregate)]
         if paned:
-            return compute_panes(queries, paned, taken, self._store, self._partials, places, self)
-        windowings = [form.windowing for form in windows]
-        if self._on_executors.reads_large(places):
-            return self._on_executors.windows(queries, windowings, taken, places)
+            return compute_panes(
+                queries, paned, taken, self.store, self.partials, places, self.engines
+            )
+        windowings = tuple(form.windowing for form in forms)
+        moves = [past(query.name, windowings[0], taken, self.store, places) for query in queries]
+        return self._over_rows(queries, windowings, taken, places), moves
 
-        def run(tables: Mapping[str, pa.Table]) -> list[pa.Table]:
-            if len(queries) == 1:
-                return [self._rows.compute(queries[0], tables)]
-            return self._together(queries, tables)
-
-        return compute(queries, windowings, taken, self._store, places, run)
-
-    def _together(
-        self, queries: Sequence[Runnable], tables: Mapping[str, pa.Table]
-    ) -> list[pa.Table]:
-        """Aggregates over the same windows, from the rows of their stream."""
-        [(stream, rows)] = tables.items()
-        streams, schemas = self._session.schemas, [query.schema for query in queries]
-        found = self._session.run_prepared(of_together(_checked(queries), streams), {ROWS: rows})
-        if found is not None:
-            return list(found.made.cut(found.table, schemas))
-        together = self._compiler.together(queries)
-        return together.cut(self._rows.run_plan(together.over, rows, streams[stream]), schemas)
-
-    def fill(self, queries: Sequence[Runnable], rows: pa.Table) -> list[pa.Table]:
-        """Partials of rows; see ``panes.PaneJobs``."""
-        found = self._session.run_prepared(of_fill(_checked(queries)), {ROWS: rows})
-        if found is not None:
-            return list(found.made.cut(found.table))
-        fill, schema = self._compiler.fill(queries), panes_in(forms(queries))[0].paned_schema
-        return fill.cut(self._rows.run_plan(fill.over, rows, schema))
-
-    def fill_large(
-        self, queries: Sequence[Runnable], segments: Sequence[Segment]
-    ) -> list[pa.Table]:
-        """Partials of all rows of large segments; see ``panes.PaneJobs``."""
-        return self._on_executors.fill(queries, segments)
-
-    def merge(self, queries: Sequence[Runnable], partials: Sequence[pa.Table]) -> list[pa.Table]:
-        """Windows of partials; see ``panes.PaneJobs``."""
-        panes = panes_in(forms(queries))
-        rows, schemas = merged_rows(panes, partials), [query.schema for query in queries]
-        found = self._session.run_prepared(of_merge(_checked(queries)), {ROWS: rows})
-        if found is not None:
-            return list(found.made.cut(found.table, schemas))
-        merge = self._compiler.merge(queries)
-        return merge.cut(self._rows.run_plan(merge.over, rows, merged_schema(panes)), schemas)
+    def _over_rows(
+        self,
+        queries: Sequence[Runnable],
+        windowings: tuple[Windowing, ...],
+        taken: Sequence[Waiting],
+        places: Places,
+    ) -> list[Result]:
+        """The results of windows from their rows: of all steps by executors, or of none."""
+        task = of_windows(queries, self.schemas)
+        large = any(s.parts for stream in places for s in self.store.segments(stream))
+        arrival_ns = min(item.arrival_ns for item in taken)
+        picker = Picker(windowings[0], self.store, places)
+        found: list[list[Result]] = [[] for _ in queries]
+        for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
+            leaves = picker.leaves(first, last, arrival_ns, past_driver=large)
+            if leaves is not None:
+                closed = _within(task, windowings, first, last)
+                outcome = self.engines.compute([closed], leaves)
+                for mine, result in zip(found, outcome.results, strict=True):
+                    mine.append(result)
+        return [_joined(mine, query.schema) for mine, query in zip(found, queries, strict=True)]
 
 
-def _checked(queries: Sequence[Runnable]) -> list[CheckedQuery]:
-    return [query.checked for query in queries]
+def _within(task: Task, windowings: tuple[Windowing, ...], first_us: int, last_us: int) -> Task:
+    """The task, with the windows alone that end in (first, last]."""
+
+    def cut(made: Any) -> Cut:
+        return CutWindows(task.cut(made), windowings, first_us, last_us)
+
+    return replace(task, cut=cut)
+
+
+def _joined(results: Sequence[Result], schema: pa.Schema) -> Result:
+    """The results of several steps as one."""
+    written = [one for one in results if isinstance(one, Written)]
+    if written:
+        files = tuple(file for one in written for file in one.files)
+        return Written(files, sum(one.num_rows for one in written))
+    return joined_rows(results, schema)

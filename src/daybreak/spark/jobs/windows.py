@@ -1,22 +1,36 @@
-"""Computes the windows that closed: their rows, picked from the log, and the query's own SQL."""
+"""Windows that closed: which rows of the log they hold, and how a query moves on past them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import ANCHORS, FOREVER, NEVER, Band, Grid, Windowing
+from daybreak.spark.event_time import (
+    ANCHORS,
+    FOREVER,
+    NEVER,
+    At,
+    Band,
+    Grid,
+    Times,
+    Windowing,
+)
 from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
-from daybreak.spark.log.tables import ARRIVAL, joined_rows
+from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.sql.composite import quoted
+from daybreak.spark.tasks.segment_frames import SegmentFrames
+from daybreak.spark.tasks.task import Leaves, Rows
 
-Tables = dict[str, pa.Table]
 #: The first row of each stream that a query over windows still needs.
 Places = Mapping[str, Cursor]
 
@@ -28,64 +42,9 @@ class Range(NamedTuple):
     begin_us: int
     end_us: int
 
-
-class WindowQuery(Protocol):
-    """What is asked of a query."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def schema(self) -> pa.Schema: ...
-
-
-def compute(
-    queries: Sequence[WindowQuery],
-    windowings: Sequence[Windowing],
-    taken: Sequence[Waiting],
-    store: SegmentStore,
-    places: Places,
-    run: Callable[[Tables], Sequence[pa.Table]],
-) -> tuple[list[pa.Table], list[list[Move]]]:
-    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
-
-    The queries share streams and windows, and all are at ``places``; ``windowings`` tell their
-    result columns. ``run`` gives their results over one table per stream.
-    """
-    moves, picker = begin(queries, windowings[0], taken, store, places)
-    results: list[list[pa.Table]] = [[] for _ in queries]
-    for first, last in picker.steps(taken[0].after_us, taken[-1].closes_us):
-        for tables in picker.tables(first, last):
-            each = zip(windowings, results, run(tables), strict=True)
-            for own, found, result in each:
-                found.append(cut(own, result, first, last))
-    pairs = zip(queries, results, strict=True)
-    return [joined_rows(found, query.schema) for query, found in pairs], moves
-
-
-def begin(
-    queries: Sequence[WindowQuery],
-    windowing: Windowing,
-    taken: Sequence[Waiting],
-    store: SegmentStore,
-    places: Places,
-) -> tuple[list[list[Move]], Picker]:
-    """How queries move on past the windows that ``taken`` closed, and what finds their rows."""
-    moves = [past(query.name, windowing, taken, store, places) for query in queries]
-    kept = {s: _from(store, s, places[s]) for s in windowing.times}
-    return moves, Picker(windowing, store, kept)
-
-
-def cut(windowing: Windowing, result: pa.Table, first_us: int, last_us: int) -> pa.Table:
-    """Without windows that were emitted before, or are still open."""
-    grid, marks = windowing.over, windowing.marks
-    if not isinstance(grid, Grid) or not grid.overlaps:
-        return result
-    column, kind = next(iter(marks.items()))
-    told = result[column]
-    if kind == "window":
-        told = pa.chunked_array([chunk.field("end") for chunk in told.chunks], told.type[1].type)
-    at = instants(told) + (grid.length_us if kind == "start" else 0)
-    return result.filter(pa.array((at > first_us) & (at <= last_us)))
+    def holds(self, at_us: At) -> Any:
+        """Whether each row with an event time is one: an array of booleans, or Spark's column."""
+        return (at_us >= self.begin_us) & (at_us < self.end_us)
 
 
 def past(
@@ -120,23 +79,14 @@ def _from(store: SegmentStore, stream: str, start: Cursor) -> list[Segment]:
     return [s for s in store.segments(stream) if s.seq >= start.seq]
 
 
-def with_anchors(windowing: Windowing | None, rows: Tables) -> Tables:
-    """Any rows under all names that the query's text has for them."""
-    over = None if windowing is None else windowing.over
-    if not isinstance(over, Band) or over.anchor != over.partner:
-        return rows
-    return {**rows, ANCHORS + over.anchor: rows[over.anchor]}
-
-
 class Picker:
     """Picks from the segments of a query's streams the rows of windows that close."""
 
-    def __init__(
-        self, windowing: Windowing, store: SegmentStore, kept: Mapping[str, Sequence[Segment]]
-    ) -> None:
+    def __init__(self, windowing: Windowing, store: SegmentStore, places: Places) -> None:
+        """``places``: the first rows that open windows may hold."""
         self.windowing = windowing
         self._store = store
-        self._kept = kept
+        self._kept = {s: _from(store, s, places[s]) for s in windowing.times}
 
     def steps(self, closed_us: int, bound_us: int) -> Iterator[tuple[int, int]]:
         """Ranges of ends, each of which has one set of rows.
@@ -153,19 +103,28 @@ class Picker:
                     cuts |= {cut} if closed_us < cut < bound_us else set()
         yield from pairwise(sorted(cuts))
 
-    def tables(self, first_us: int, last_us: int) -> Iterator[Tables]:
-        """One table per stream of the rows whose windows end in (first, last], if there are any."""
-        found = self.ranges(first_us, last_us)
-        tables = {name: self._picked(name, ranges) for name, ranges in found.items()}
-        if any(tables[name].num_rows for name in self.deciding(tables)):
-            yield tables
+    def leaves(
+        self, first_us: int, last_us: int, arrival_ns: int, *, past_driver: bool
+    ) -> Leaves | None:
+        """The rows whose windows end in (first, last]; None if no window has a row.
 
-    def deciding(self, names: Iterable[str]) -> list[str]:
+        ``past_driver``: executors read those of large segments.
+        """
+        ranges = self._all_ranges(first_us, last_us)
+        rows = {
+            name: self._rows(name, some, past_driver=past_driver) for name, some in ranges.items()
+        }
+        deciding = (rows[name] for name in self._deciding(rows))
+        if not any(one.table.num_rows or one.large for one in deciding):
+            return None
+        return Leaves(rows, past_driver, arrival_ns)
+
+    def _deciding(self, names: Iterable[str]) -> list[str]:
         """The names of the rows without which there is no result."""
         over = self.windowing.over
         return [_anchors(over)] if isinstance(over, Band) else list(names)
 
-    def ranges(self, first_us: int, last_us: int) -> dict[str, list[Range]]:
+    def _all_ranges(self, first_us: int, last_us: int) -> dict[str, list[Range]]:
         """Where the rows are whose windows end in (first, last], by the name of their view."""
         over = self.windowing.over
         if last_us == FOREVER:  # that instant, too
@@ -208,24 +167,46 @@ class Picker:
         late = _has_late(segment, over) and over.last_closed(before) > first_us
         return None if late else begin_us
 
-    def _picked(self, name: str, ranges: Sequence[Range]) -> pa.Table:
+    def _rows(self, name: str, ranges: Sequence[Range], *, past_driver: bool) -> Rows:
         stream = name.removeprefix(ANCHORS)
-        parts = [self.rows(stream, one) for one in ranges]
-        if not parts:
-            kept = self._kept[stream]
-            return pa.table({}) if not kept else self._empty(kept[0])
-        return pa.concat_tables(parts)
+        large = [one for one in ranges if past_driver and one.segment.parts]
+        time = self.windowing.times[stream]
+        return Rows(
+            self._picked(stream, [one for one in ranges if one not in large]),
+            large=tuple(partial(_large_rows, stream, time, one) for one in large),
+        )
 
-    def _empty(self, segment: Segment) -> pa.Table:
-        return _without_stamp(self._store.sample(segment, 1).slice(0, 0))
+    def _picked(self, stream: str, ranges: Sequence[Range]) -> pa.Table:
+        """The rows of ranges, in memory."""
+        found = []
+        for one in ranges:
+            table = self._store.table(one.segment)
+            column = table[self.windowing.times[stream]]
+            inside = one.holds(instants(column)) & is_timed(column)
+            table = table.drop_columns([ARRIVAL])
+            found.append(table if inside.all() else table.filter(pa.array(inside)))
+        return pa.concat_tables(found) if found else pa.table({})
 
-    def rows(self, stream: str, wanted: Range) -> pa.Table:
-        """The rows of a range, in memory."""
-        table = self._store.table(wanted.segment)
-        column = table[self.windowing.times[stream]]
-        at = instants(column)
-        inside = (at >= wanted.begin_us) & (at < wanted.end_us) & is_timed(column)
-        return _without_stamp(table if inside.all() else table.filter(pa.array(inside)))
+
+def _large_rows(stream: str, time: str, wanted: Range, frames: SegmentFrames) -> DataFrame:
+    """The rows of a range of a large segment: of its files, those that may hold some."""
+    frame = frames.frame(stream, _files(wanted))
+    at = Times.of(F.col(quoted(time)), frame.schema[time].dataType)
+    return frame.where(wanted.holds(at))
+
+
+def _files(wanted: Range) -> list[Waiting]:
+    """The files of a large segment with rows in a range."""
+    segment, found, row = wanted.segment, [], 0
+    for part in segment.parts:
+        if part.low_us is not None and part.high_us is not None:
+            inside = part.high_us >= wanted.begin_us and part.low_us < wanted.end_us
+            item = Waiting(
+                segment.arrival_ns, segment.stream, part.rows, segment.seq, row, whole=True
+            )
+            found += [item] if inside else []
+        row += part.rows
+    return found
 
 
 def _anchors(band: Band) -> str:
@@ -242,7 +223,3 @@ def _has_late(segment: Segment, grid: Grid) -> bool:
     if segment.low_us is None:
         return False
     return bool(grid.first_end(np.array([segment.low_us]))[0] <= _before(segment))
-
-
-def _without_stamp(table: pa.Table) -> pa.Table:
-    return table.drop_columns([ARRIVAL])

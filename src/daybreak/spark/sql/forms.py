@@ -128,13 +128,13 @@ class SqlBody:
     through: tuple[tuple[str, Plan], ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FunctionBody:
-    """A query as a Python function on DataFrames."""
+    """A query as a Python function on DataFrames. Equal to itself alone."""
 
-    function: Function = field(compare=False, repr=False)
+    function: Function = field(repr=False)
     #: The plan that every call must give; None of a stateful query, which is called once a start.
-    repeatable: Repeatable | None = field(compare=False, repr=False)
+    repeatable: Repeatable | None = field(repr=False)
 
 
 Body: TypeAlias = SqlBody | FunctionBody

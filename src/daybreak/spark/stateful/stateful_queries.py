@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.java.loader import JavaPackage
-from daybreak.spark.jobs.runnable import Runnable
-from daybreak.spark.jobs.stepped import Commit, Stepped
+from daybreak.spark.jobs.committer import Commits
+from daybreak.spark.jobs.stepped import Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.rundir import RunDirectory
@@ -29,6 +29,7 @@ from daybreak.spark.stateful.feed import Feed
 from daybreak.spark.stateful.gated_queries import GatedQueries
 from daybreak.spark.stateful.stateful_query import StatefulQuery
 from daybreak.spark.stateful.steps import named_files
+from daybreak.spark.tasks.runnable import Runnable
 
 _CLASS = "daybreak.stateful.FeedSource"
 #: Spark keeps so many versions of a query's state and log, and no more.
@@ -60,10 +61,10 @@ class StatefulQueries:
         self._gates: GatedQueries | None = None
         self._source: Any = None
 
-    def run(self, query: Runnable, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
+    def run(self, query: Runnable, taken: Sequence[Waiting], commits: Commits, tag: str) -> Stepped:
         """One step of a query; raises what Spark, a sink or the commit raised."""
         found = self._of(query)
-        done = found.run(taken, commit, tag)
+        done = found.run(taken, commits, tag)
         with suppress(LogUnavailable):  # the step is made; there is a next time
             self.tidy()
         return done

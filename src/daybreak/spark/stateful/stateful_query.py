@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
-from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
-from daybreak.spark.jobs.runnable import Runnable
-from daybreak.spark.jobs.stepped import Commit, Stepped
+from daybreak.spark.jobs.committer import Commits
+from daybreak.spark.jobs.stepped import Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import make_folder, remove_unfinished
 from daybreak.spark.log.rows import Cursor, Move, ProgressMove
@@ -33,6 +30,7 @@ from daybreak.spark.sql.forms import OverState
 from daybreak.spark.stateful.feed import Feed
 from daybreak.spark.stateful.gated_queries import GatedQueries, QueryEnded
 from daybreak.spark.stateful.steps import FeedStep, Steps
+from daybreak.spark.tasks.runnable import Runnable
 
 #: A micro-batch takes no more rows than this, unless one segment has more.
 MOST_ROWS = 200_000
@@ -43,13 +41,9 @@ class _Job:
     """What the micro-batches of one job do."""
 
     step: FeedStep
-    commit: Commit
+    commits: Commits
     tag: str
-    rows: int = 0
     made: bool = False
-    commit_ns: int = 0
-    committed_at_ns: int = 0
-    undelivered: dict[str, Failure] = field(default_factory=dict)
 
 
 class StatefulQuery:
@@ -96,7 +90,7 @@ class StatefulQuery:
         self._job: _Job | None = None
         self._failure: BaseException | None = None
 
-    def run(self, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
+    def run(self, taken: Sequence[Waiting], commits: Commits, tag: str) -> Stepped:
         """One step of what was taken; Spark's planned one, if it had not ended.
 
         Of what was taken some may be committed already: Spark failed after that.
@@ -104,18 +98,18 @@ class StatefulQuery:
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("its last micro-batch was given up and has not ended yet")
         try:
-            return self._run(taken, commit, tag)
+            return self._run(taken, commits, tag)
         finally:
             self._busy.release()
 
-    def _run(self, taken: Sequence[Waiting], commit: Commit, tag: str) -> Stepped:
+    def _run(self, taken: Sequence[Waiting], commits: Commits, tag: str) -> Stepped:
         name = self.query.name
         self._store.confirm()  # another driver that has taken over plans by itself
         places = self._log.places(name)
         step = self.steps.pending(places, name) or self._next_step(_from(taken, places)[1])
         if step is None:
-            return Stepped(0, tuple(taken), (), 0, CLOCK.now_ns(), {})
-        job = self._job = _Job(step, commit, tag)
+            return Stepped(tuple(taken))
+        job = self._job = _Job(step, commits, tag)
         self._failure = None
         try:
             self._make(job)
@@ -129,8 +123,7 @@ class StatefulQuery:
         finally:
             self._job = None
         self.steps.forget_before(step)
-        read, left = _from(taken, self._log.places(name))
-        return Stepped(job.rows, read, left, job.commit_ns, job.committed_at_ns, job.undelivered)
+        return Stepped(*_from(taken, self._log.places(name)))
 
     def _next_step(self, taken: Sequence[Waiting]) -> FeedStep | None:
         some: list[Waiting] = []
@@ -151,7 +144,7 @@ class StatefulQuery:
             self._start()
         while True:
             turn = self._gates.turn(self._running, gated=self._gated)
-            if job.made and (job.undelivered or not turn.may_follow):
+            if job.made and (job.commits.undelivered or not turn.may_follow):
                 return
             if not turn.ran and not job.made:
                 raise QueryEnded("ran no micro-batch though rows wait")
@@ -197,14 +190,10 @@ class StatefulQuery:
         step = self.steps.find(self._step_of(batch))
         mine = step.number == job.step.number
         if batch > self._batch_done:
-            began = time.perf_counter_ns()
             moves: list[Move] = [ProgressMove(self.query.name, self._batch_done, batch)]
             if mine and not job.made and not step.ends_at(self._log.places(self.query.name)):
                 moves += step.cursor_moves(self.query.name)
-            job.committed_at_ns, failed = job.commit(rows, moves)
-            job.undelivered |= failed
-            job.rows += rows.num_rows
-            job.commit_ns += time.perf_counter_ns() - began
+            job.commits([rows], [moves])
             self._batch_done = batch
         job.made = job.made or mine
 

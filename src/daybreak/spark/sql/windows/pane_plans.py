@@ -168,16 +168,12 @@ class Fill:
         self._marks = Marks(catalyst, aligned)
         pane, late = (make.attribute(name, make.long(0)) for name in (PANE, LATE))
         self._row = [*first.row, pane, late]
-        self._keys = sorted(first.keys)
-        self._grouping = make.seq([pane, late, *(first.row[at] for at in self._keys)])
-        columns = [pane, late, *(make.alias(first.row[at], f"g{at}") for at in self._keys)]
-        #: How many partials each query has.
-        self._counts = []
+        keys = sorted(first.keys)
+        self._grouping = make.seq([pane, late, *(first.row[at] for at in keys)])
+        columns = [pane, late, *(make.alias(first.row[at], f"g{at}") for at in keys)]
         for i, aggregate in enumerate(aligned):
             columns.append(make.alias(self._marks.flag(i), f"in{i}"))
-            partials = _Merging(catalyst, aggregate).partials
-            self._counts.append(len(partials))
-            for k, call in enumerate(partials):
+            for k, call in enumerate(_Merging(catalyst, aggregate).partials):
                 columns.append(make.alias(self._marks.only(i, call), f"p{i}_{k}"))
         self._columns = make.seq(columns)
 
@@ -185,16 +181,6 @@ class Fill:
         """All partials of rows as ``Panes.paned_schema`` has them."""
         rows = self._marks.rows(self._catalyst.aliased(rows, self._row))
         return self._catalyst.copied(self._node, self._grouping, self._columns, rows)
-
-    def cut(self, result: pa.Table) -> list[pa.Table]:
-        """Each query's partials, as ``Panes.partial_schema`` has them."""
-        keys = [PANE, LATE, *(f"g{at}" for at in self._keys)]
-        found = []
-        for i, count in enumerate(self._counts):
-            mine = result.select([*keys, *(f"p{i}_{k}" for k in range(count))])
-            mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
-            found.append(mine.rename_columns([*keys, *(f"p{k}" for k in range(count))]))
-        return found
 
 
 class Merge:
@@ -214,12 +200,11 @@ class Merge:
             self._row += [inside, *merging.held]
             columns.append(merging.columns)
             flags.append(make.aggregate(make.make("aggregate.Max", inside)))
-        results = Results(catalyst, aligned, [first.window, *keys], columns, flags)
-        self._grouped, self.cut = results.grouped, results.cut
+        self._results = Results(catalyst, aligned, [first.window, *keys], columns, flags)
 
     def over(self, rows: Plan) -> Plan:
         """All results of rows as ``merged_schema`` has them."""
-        return self._grouped(self._catalyst.aliased(rows, self._row))
+        return self._results.grouped(self._catalyst.aliased(rows, self._row))
 
 
 def merged_schema(panes: Sequence[Panes]) -> StructType:
@@ -242,3 +227,17 @@ def merged_rows(panes: Sequence[Panes], partials: Sequence[pa.Table]) -> pa.Tabl
         parts.append(mine.append_column(f"in{i}", pa.array(np.ones(mine.num_rows, bool))))
     names = merged_schema(panes).names
     return pa.concat_tables(parts, promote_options="default").select(names)
+
+
+def cut_partials(result: pa.Table, keys: Sequence[str], counts: Sequence[int]) -> list[pa.Table]:
+    """Each query's partials of a result of ``Fill``, as ``Panes.partial_schema`` has them.
+
+    ``keys``: the grouping columns; ``counts``: how many partials each query has.
+    """
+    common = [PANE, LATE, *keys]
+    found = []
+    for i, count in enumerate(counts):
+        mine = result.select([*common, *(f"p{i}_{k}" for k in range(count))])
+        mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
+        found.append(mine.rename_columns([*common, *(f"p{k}" for k in range(count))]))
+    return found

@@ -101,13 +101,9 @@ class Results:
         groups = self._catalyst.copied(self._node, self._grouping, self._columns, rows)
         return self._catalyst.project(self._results, groups)
 
-    def cut(self, result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
-        """Each query's rows, typed as its own result would be."""
-        return cut_results(result, schemas)
-
 
 def cut_results(result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
-    """Each query's rows of a common result, wherever that was computed."""
+    """Each query's rows of a common result, typed as its own result would be."""
     found = []
     for i, schema in enumerate(schemas):
         mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
@@ -133,7 +129,6 @@ class Together:
         flags = [self._marks.flag(i) for i in range(len(aligned))]
         grouping = listed(first.node.groupingExpressions())
         self._results = Results(catalyst, aligned, grouping, columns, flags)
-        self.cut = self._results.cut
 
     def over(self, rows: Plan) -> Plan:
         """All results over rows of the stream."""

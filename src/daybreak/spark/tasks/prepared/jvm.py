@@ -10,16 +10,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from daybreak.spark.java.loader import JavaPackage, array
+from daybreak.spark.tasks.task import Unfit
 
 #: Proxies of objects in the JVM, of our classes there; and Spark's ``RDD``.
 TrainPlan: TypeAlias = Any
 Runs: TypeAlias = Any
 Preparation: TypeAlias = Any
 Rdd: TypeAlias = Any
-
-
-class Unfit(Exception):
-    """A plan that has to run as an ordinary job, and why."""
 
 
 class Java:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from daybreak.engine.engine import Engine
-from daybreak.spark.jobs.prepared.recipes import Schemas, of_cell
-from daybreak.spark.jobs.prepared.warmup import WarmUp
-from daybreak.spark.jobs.runnable import Runnable
+from daybreak.spark.tasks.prepared.warmup import WarmUp
+from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.shapes import of_cell
+from daybreak.spark.tasks.task import Schemas
 
 
 def warm_cells(
@@ -23,4 +24,4 @@ def warm_cells(
     """
     cells = {tuple(engine.compositor.cell(box)) for box in boxes}
     for cell in sorted(cells, key=lambda cell: (engine.state.query_class[cell[0]], cell)):
-        warmup.add(of_cell([queries[box].checked for box in cell], schemas))
+        warmup.add(of_cell([queries[box] for box in cell], schemas))

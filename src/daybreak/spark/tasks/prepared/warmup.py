@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.jobs.prepared.planner import Recipe
-from daybreak.spark.jobs.prepared.plans import Plans
+from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.tasks.task import Task
 
 
 class WarmUp:
@@ -23,7 +23,7 @@ class WarmUp:
     def __init__(self, plans: Plans, emit: Emit) -> None:
         self._plans = plans
         self._emit = emit
-        self._waiting: queue.SimpleQueue[Recipe | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         #: How many plans were asked for, and with how many it is done.
         self.asked = 0
@@ -31,13 +31,13 @@ class WarmUp:
         self._thread = threading.Thread(target=self._work, name="warm-up", daemon=True)
         self._thread.start()
 
-    def add(self, recipes: Iterable[Recipe]) -> None:
+    def add(self, tasks: Iterable[Task]) -> None:
         """To be prepared after what was asked for before."""
         if self._plans.runs is None:
             return
-        for recipe in recipes:
+        for task in tasks:
             self.asked += 1
-            self._waiting.put(recipe)
+            self._waiting.put(task)
 
     def status(self) -> dict[str, object]:
         """How far it is, and why trains took Spark jobs so far."""
@@ -60,9 +60,9 @@ class WarmUp:
         try:
             self._plans.probe(runner)
             self._announce()
-            while (recipe := self._waiting.get()) is not None and not self._closed.is_set():
+            while (task := self._waiting.get()) is not None and not self._closed.is_set():
                 with suppress(Exception):  # the job that needs it finds out, and counts it
-                    runner.prepare(recipe)
+                    runner.prepare(task)
                 self.done += 1
         finally:
             runner.close()

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
-from daybreak.spark.jobs.prepared.jvm import Java, Runs, Unfit
-from daybreak.spark.jobs.prepared.planner import PROBE, Planned, Planner, Recipe, Shape
-from daybreak.spark.jobs.prepared.train_runs import (
+from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersions
+from daybreak.spark.tasks.prepared.jvm import Java, Runs
+from daybreak.spark.tasks.prepared.planner import PROBE, Planned, Planner, Shape
+from daybreak.spark.tasks.prepared.train_runs import (
     MOST_BYTES,
     Cancelled,
     Cores,
@@ -31,7 +32,7 @@ from daybreak.spark.jobs.prepared.train_runs import (
     TrainRuns,
     tag_of,
 )
-from daybreak.spark.sql.static_tables import NO_TABLES, StaticTables, TableVersions
+from daybreak.spark.tasks.task import Task, Unfit
 
 #: Set to anything but 0: every job is an ordinary one.
 SWITCH = "DAYBREAK_ORDINARY_JOBS"
@@ -145,25 +146,25 @@ class Plans:
         """The static tables as they are now."""
         return NO_TABLES if self._tables is None else self._tables.current
 
-    def get(self, recipe: Recipe, planner: Callable[[], Planner], tables: TableVersions) -> Planned:
-        """The plan of a recipe: the first who asks makes it, others wait. ``Unfit`` if none.
+    def get(self, task: Task, planner: Callable[[], Planner], tables: TableVersions) -> Planned:
+        """The plan of a task: the first who asks makes it, others wait. ``Unfit`` if none.
 
         Another one may have made it with other versions of the static tables.
         """
         with self._guard:
-            entry, known = self._entries.get(recipe.key), recipe.key in self._entries
+            entry, known = self._entries.get(task.key), task.key in self._entries
             if entry is None:
-                entry = self._entries[recipe.key] = Future()
-            self._entries.move_to_end(recipe.key)
+                entry = self._entries[task.key] = Future()
+            self._entries.move_to_end(task.key)
         if not known:
             try:
-                entry.set_result(self._fitting(planner().plan(recipe, tables)))
+                entry.set_result(self._fitting(planner().plan(task, tables)))
                 self._make_room()
             except Unfit as unfit:
                 entry.set_exception(unfit)
             except Exception as error:
                 entry.set_exception(Unfit(f"cannot be planned: {one_line(error)}"))
-                self.failed(recipe.key)
+                self.failed(task.key)
         return entry.result()
 
     @staticmethod
@@ -266,7 +267,7 @@ class PlanRunner:
 
     def run(
         self,
-        recipe: Recipe,
+        task: Task,
         tables: Mapping[str, pa.Table],
         static: TableVersions | None = None,
     ) -> Computed | None:
@@ -278,52 +279,52 @@ class PlanRunner:
         if self._plans.runs is None:
             return None
         try:
-            return self.compute(recipe, tables, static)
+            return self.compute(task, tables, static)
         except Unfit as unfit:
             self._plans.count(str(unfit))
         except Cancelled:
             raise
         except Exception as error:  # whatever it is: the ordinary job is authoritative
             if _lacks_memory(error):
-                self._plans.too_large(recipe.key, _rows(tables))
+                self._plans.too_large(task.key, _rows(tables))
             else:
-                self._plans.failed(recipe.key)
+                self._plans.failed(task.key)
             self._plans.count(f"failed: {_class_of(error)}")
         return None
 
-    def prepare(self, recipe: Recipe) -> None:
+    def prepare(self, task: Task) -> None:
         """Plans, compiles and runs it once over no rows; ``Unfit`` if it has to be a job."""
-        planned = self._plans.get(recipe, self._make_planner, self._plans.tables())
+        planned = self._plans.get(task, self._make_planner, self._plans.tables())
         nothing = {leaf.name: pa.table({}) for leaf in planned.leaves}
         self._run_once(planned, nothing, 1)
 
     def compute(
         self,
-        recipe: Recipe,
+        task: Task,
         tables: Mapping[str, pa.Table],
         static: TableVersions | None = None,
     ) -> Computed:
         """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
         rows = _rows(tables)
-        if not recipe.by_row and sum(table.nbytes for table in tables.values()) > MOST_BYTES:
+        if not task.by_row and sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
         versions = self._plans.tables() if static is None else static
         for _ in range(2):  # the second time where a static table has changed
-            planned = self._plans.get(recipe, self._make_planner, versions)
+            planned = self._plans.get(task, self._make_planner, versions)
             if any(number > versions.number(name) for name, number in planned.tables.items()):
                 raise Unfit("a static table was refreshed after the job began")
             if any(number < versions.number(name) for name, number in planned.tables.items()):
-                self._plans.drop(recipe.key)
+                self._plans.drop(task.key)
                 continue
-            most_rows = self._plans.most_rows(recipe.key, planned.shape)
-            in_parts = recipe.by_row and self._plans.cuts(recipe.key)
+            most_rows = self._plans.most_rows(task.key, planned.shape)
+            in_parts = task.by_row and self._plans.cuts(task.key)
             if not in_parts and rows > most_rows:
                 raise Unfit("too many rows")
             result = self._run_once(planned, tables, most_rows)
             if result is not None:
-                self._plans.succeeded(recipe.key)
+                self._plans.succeeded(task.key)
                 return Computed(result.table, planned.made, result.places)
-            self._plans.drop(recipe.key)
+            self._plans.drop(task.key)
         raise Unfit("a static table keeps changing")
 
     def _run_once(

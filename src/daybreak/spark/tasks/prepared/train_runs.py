@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from daybreak.spark.jobs.inmemory import MemoryFolder
-from daybreak.spark.jobs.prepared.jvm import Runs, Unfit
-from daybreak.spark.jobs.prepared.planner import Planned
-from daybreak.spark.jobs.prepared.trains import read_places, read_result, write_train
+from daybreak.spark.tasks.prepared.jvm import Runs
+from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
+from daybreak.spark.tasks.prepared.planner import Planned
+from daybreak.spark.tasks.prepared.trains import read_places, read_result, write_train
+from daybreak.spark.tasks.task import Unfit
 
 #: What a train and its result may take, in memory that Python and the JVM share.
 MOST_BYTES = 256 << 20
@@ -40,7 +41,7 @@ class Output(NamedTuple):
     """What a plan has given."""
 
     table: pa.Table
-    #: Which rows of the train it is of, where it is not of all (``Recipe.masks``).
+    #: Which rows of the train it is of, where it is not of all (``Task.masks``).
     places: NDArray[np.int32] | None = None
 
 

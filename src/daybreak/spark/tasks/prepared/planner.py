@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from daybreak.spark.jobs.prepared.jvm import Java, TrainPlan, active
 from daybreak.spark.session import cloned
 from daybreak.spark.sql.catalyst import Catalyst, views_in
 from daybreak.spark.sql.static_tables import NO_TABLES, SessionTables, TableVersions
+from daybreak.spark.tasks.prepared.jvm import Java, TrainPlan, active
+from daybreak.spark.tasks.task import Built, Frames, Planning, Task
 
 #: Of the session that plans are made in, besides those of the session they are made for.
 SETTINGS = {
@@ -35,28 +36,6 @@ ZONE = "UTC"
 
 #: What a plan does that decides how many rows it is good for.
 Shape = Literal["rows", "aggregate", "join"]
-
-
-class Built(NamedTuple):
-    """A query's plan, and whatever knows what to do with its result."""
-
-    frame: DataFrame
-    made: Any = None
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make a plan."""
-
-    key: Hashable
-    #: The rows it reads, by name.
-    streams: Mapping[str, StructType]
-    build: Callable[[Planner, Mapping[str, DataFrame]], Built]
-    #: Whether each row is computed by itself, so that parts of a train can be.
-    by_row: bool = False
-    #: The first columns of such a result that have a bit for each query. Rows without a bit are
-    #: left out.
-    masks: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +60,7 @@ class Planned:
     made: Any
     #: What it takes for as long as it is kept, static tables included.
     bytes: int
-    #: As in its recipe.
+    #: As in its task.
     by_row: bool = False
     masks: int = 0
     #: The declared tables that it holds rows of, and which version.
@@ -95,31 +74,32 @@ class Planner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.session = cloned(spark, SETTINGS)
-        self.catalyst = Catalyst(self.session)
+        self._catalyst = Catalyst(self.session)
         self._java = Java(self.session)
-        self._tables = SessionTables(self.session, self.catalyst)
+        self._tables = SessionTables(self.session, self._catalyst)
 
-    def plan(self, recipe: Recipe, tables: TableVersions = NO_TABLES) -> Planned:
+    def plan(self, task: Task, tables: TableVersions = NO_TABLES) -> Planned:
         """Plans a query; ``Unfit`` if it has to be an ordinary job.
 
         Raises whatever Spark raises where it cannot plan the query at all.
         """
         with active(self.session):
             self._tables.use(tables)
-            columns = {name: self._columns(schema) for name, schema in recipe.streams.items()}
+            columns = {name: self._columns(schema) for name, schema in task.leaves.items()}
             frames = {name: self._leaf(i, c) for i, (name, c) in enumerate(columns.items())}
-            frame, made = recipe.build(self, frames)
+            planning = Planning(self.session, self._catalyst, beside=True)
+            frame, made = task.build(planning, frames)
             prepared = self._java.preparation(frame._jdf, list(columns.values()))
         leaves = tuple(
             _leaf(name, schema, prepared.reads(number))
-            for number, (name, schema) in enumerate(recipe.streams.items())
+            for number, (name, schema) in enumerate(task.leaves.items())
         )
         schema = _layout(frame.schema)
         used = views_in(frame._jdf.queryExecution().analyzed()) if tables.by_name else set()
         holds = {n: v.number for n, v in tables.by_name.items() if n.lower() in used}
         return Planned(
             prepared.shape(), leaves, prepared.plan(), schema, made, int(prepared.bytes()),
-            recipe.by_row, recipe.masks, holds,
+            task.by_row, task.masks, holds,
         )  # fmt: skip
 
     def _columns(self, schema: StructType) -> Any:
@@ -141,9 +121,9 @@ def _layout(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone=ZONE)
 
 
-def _distinct(_planner: Planner, frames: Mapping[str, DataFrame]) -> Built:
+def _distinct(_planning: Planning, frames: Frames) -> Built:
     return Built(frames["rows"].groupBy("k").count())
 
 
 #: Small, but with all that a plan takes. ``rows`` has a column ``k``.
-PROBE = Recipe("probe", {"rows": StructType([StructField("k", LongType())])}, _distinct)
+PROBE = Task("probe", {"rows": StructType([StructField("k", LongType())])}, _distinct)

@@ -1,0 +1,1 @@
+"""What jobs compute, and the engines that compute it."""
