@@ -35,7 +35,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from daybreak.filters import Service
-from daybreak.spark.filters import through_filters
+from daybreak.spark.adapters.filters import through_filters
 from daybreak.spark.session import local_session
 
 PARTITIONS = 2

@@ -183,7 +183,7 @@ def huge() -> dict[str, Any]:
 
 def through_spark(objects: int) -> dict[str, Any]:
     """The planner on DataFrames, local[2]; peak memory of the JVM by the kernel's count."""
-    from daybreak.spark.freshness import plan_frame, synthetic_objects
+    from daybreak.spark.adapters.freshness import plan_frame, synthetic_objects
     from daybreak.spark.session import local_session
 
     spark = local_session("benchmark", cores=2, extra_conf={"spark.driver.memory": "4g"})

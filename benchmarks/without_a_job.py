@@ -34,9 +34,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.panes import paned, with_windows
 from daybreak.spark.jobs.runner import JobRunner
+from daybreak.spark.log.event_time import NEVER
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import local_session
 from daybreak.spark.sql.check import Checker

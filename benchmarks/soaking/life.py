@@ -24,7 +24,7 @@ STAGES = {
     "deliver": ("daybreak.spark.sinks.files", "FileSink", "deliver"),
     "sync": ("daybreak.spark.log.commitlog", "CommitLog", "mark_delivered"),
     "remove segments": ("daybreak.spark.log.commitlog", "CommitLog", "forget_segments"),
-    "recover": ("daybreak.spark.startup", "", "recover"),
+    "recover": ("daybreak.spark.start.startup", "", "recover"),
     "register": ("daybreak.spark.log.commitlog", "CommitLog", "accept"),
     "write record": ("daybreak.runtime.parts", "RecordParts", "write"),
     "prune": ("daybreak.spark.log.commitlog", "CommitLog", "prune"),

@@ -21,7 +21,7 @@ from daybreak.runtime.report import FORMAT, RunReport
 from daybreak.runtime.starts import load_run
 from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.whatif import what_if
-from daybreak.spark.adhoc import Kept, retained
+from daybreak.spark.jobs.adhoc import Kept, retained
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.migration import VERSION
 from daybreak.spark.log.rundir import LAYOUT, RunDirectory

@@ -22,8 +22,8 @@ from daybreak.model.limits import Limits
 from daybreak.spark.app import App
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.log.durable import sync_files
-from daybreak.spark.maintenance import prune
 from daybreak.spark.run import Run
+from daybreak.spark.upkeep.maintenance import prune
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +132,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a disk that is full for long fills up with what never came to a commit."""
-    monkeypatch.setattr("daybreak.spark.maintenance.COMMITS_KEPT_NS", 0)
+    monkeypatch.setattr("daybreak.spark.upkeep.maintenance.COMMITS_KEPT_NS", 0)
     app = App(spark, name="failed", folder=tmp_path)
     arrivals = Arrivals(rate_per_s=200)
     app.stream("readings", format="generator", options={"limit": 100}, arrivals=arrivals)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from daybreak.filters import Service, ServiceUnavailable, callable_service
-from daybreak.spark import filters as step_module
-from daybreak.spark.filters import FilterStep, route_batches, through_filters
+from daybreak.spark.adapters import filters as step_module
+from daybreak.spark.adapters.filters import FilterStep, route_batches, through_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ import pytest
 from daybreak.freshness import Mirror, plan
 from daybreak.freshness.estimate import RatePrior, Visits, estimate_rates
 from daybreak.model import ConfigError
-from daybreak.spark.freshness import (
+from daybreak.spark.adapters.freshness import (
     access_frame,
     estimate_frame,
     master_profile_frame,

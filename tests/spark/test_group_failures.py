@@ -24,11 +24,11 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.spark.driver import Driver, new_command
-from daybreak.spark.hooks import Hooks
 from daybreak.spark.jobs.committer import Permit
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
+from daybreak.spark.loop.driver import Driver, new_command
+from daybreak.spark.loop.hooks import Hooks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
 from daybreak.spark.sql.forms import Composable, SqlBody

@@ -19,13 +19,13 @@ from daybreak.engine.inbox import Waiting
 from daybreak.model.limits import Limits
 from daybreak.report.run import job_lines
 from daybreak.runtime.starts import load_run
-from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
-from daybreak.spark.event_time import Times
+from daybreak.spark.jobs.adhoc import Kept, ad_hoc
 from daybreak.spark.jobs.committer import Committer
 from daybreak.spark.log import rows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_clock import as_us
+from daybreak.spark.log.event_time import Times
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks import views

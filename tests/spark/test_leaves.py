@@ -14,7 +14,7 @@ from tests.spark.windows.logs import declare, feed
 
 from daybreak.model import ConfigError
 from daybreak.model.specs import Mode
-from daybreak.spark.adhoc import Kept, ad_hoc
+from daybreak.spark.jobs.adhoc import Kept, ad_hoc
 from daybreak.spark.sql.check import Checker
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from daybreak.spark.maintenance import PeriodicTasks, Task
+from daybreak.spark.upkeep.maintenance import PeriodicTasks, Task
 
 
 def test_a_task_that_fails_is_reported_once_and_tried_again_beside_others() -> None:

@@ -10,7 +10,7 @@ import pytest
 from daybreak.engine.state import JobState
 from daybreak.model import Arrivals, Network, Query, Stream, chain
 from daybreak.runtime.report import RunReport
-from daybreak.spark.record import Figures, Manifest, RunRecord
+from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
 
 
 class About:

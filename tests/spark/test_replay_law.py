@@ -73,7 +73,7 @@ def test_a_run_on_spark_repeats_itself(
     policy: str,
     express: int,
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.assembly.Engine", JournalEngine)
+    monkeypatch.setattr("daybreak.spark.start.assembly.Engine", JournalEngine)
     app = App.from_pipeline(Pipeline.parse(PIPELINE.replace("POLICY", policy)), spark)
     with app.run(run_dir=tmp_path / "run", workers=2, express=express, on_failure="report") as run:
         run.change_class_priority("low", 3)

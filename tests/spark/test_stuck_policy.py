@@ -12,7 +12,7 @@ from tests.until import until
 
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy, Decision
-from daybreak.spark import driver
+from daybreak.spark.loop import driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -37,7 +37,7 @@ def query(
     declared = Pipeline.read(pipeline)
     settings = settings_of_command(master, conf or (), packages or ())
     app = open_app(declared, None, settings, driver_host)
-    from daybreak.spark.adhoc import Kept, ad_hoc
+    from daybreak.spark.jobs.adhoc import Kept, ad_hoc
     from daybreak.spark.sinks.text_formats import plain_rows
 
     application = app.check()

@@ -37,7 +37,7 @@ from daybreak.runtime.report import RunReport
 
 if TYPE_CHECKING:
     from daybreak.spark.app import App
-    from daybreak.spark.application import CheckedApplication
+    from daybreak.spark.declared.application import CheckedApplication
     from daybreak.spark.run import Run
     from daybreak.spark.sql.checked import CheckedQuery
 

@@ -32,8 +32,8 @@ from daybreak.model.texts import refuse_surrogates
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
-from daybreak.spark.app_check import Declared, DeclaredQuery
-from daybreak.spark.application import CheckedApplication, usable_on_spark
+from daybreak.spark.declared.app_check import Declared, DeclaredQuery
+from daybreak.spark.declared.application import CheckedApplication, usable_on_spark
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session
 from daybreak.spark.sinks.sink import Callback

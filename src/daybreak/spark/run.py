@@ -25,8 +25,6 @@ from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.assembly import assemble
 from daybreak.spark.control.requests import (
     DropQuery,
     PauseQuery,
@@ -39,11 +37,13 @@ from daybreak.spark.control.requests import (
     Start,
     UsePolicy,
 )
-from daybreak.spark.draining import await_quiet
+from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.failures import LeaseLost, LogUnavailable
+from daybreak.spark.loop.draining import await_quiet
 from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.memory import MemorySink
-from daybreak.spark.startup import LIMITS, Options
+from daybreak.spark.start.assembly import assemble
+from daybreak.spark.start.startup import LIMITS, Options
 
 #: Whether a parked query is a warning, and an error at the end of the ``with`` block.
 OnFailure = Literal["raise", "report"]

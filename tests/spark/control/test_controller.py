@@ -25,9 +25,6 @@ from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.changes import ChangeLog
 from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import COMMANDS, Protocol, read_requests
 from daybreak.spark.control.registration import Registration
@@ -43,9 +40,8 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.control.status import StatusReader
-from daybreak.spark.driver import Driver
-from daybreak.spark.health import Health
-from daybreak.spark.hooks import Hooks
+from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
@@ -61,14 +57,18 @@ from daybreak.spark.log.rows import Cursor, Declaration
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared
-from daybreak.spark.maintenance import Maintenance
-from daybreak.spark.record import Figures
+from daybreak.spark.loop.driver import Driver
+from daybreak.spark.loop.hooks import Hooks
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.folder_locks import FolderLocks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
 from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.upkeep.changes import ChangeLog
+from daybreak.spark.upkeep.health import Health
+from daybreak.spark.upkeep.maintenance import Maintenance
+from daybreak.spark.upkeep.record import Figures
 
 NAMES = ("a", "b")
 SQL = "SELECT n FROM s"

@@ -21,7 +21,7 @@ from daybreak.model import ConfigError
 from daybreak.model.specs import Mode, SinkSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.spark.app import App
-from daybreak.spark.application import CheckedApplication
+from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.run import Run
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.checked import CheckedQuery
@@ -92,7 +92,7 @@ class Corpus:
         app = self.app()
         app.query("first", sql="SELECT n FROM readings")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("daybreak.spark.app_check.Checker", make)
+            patch.setattr("daybreak.spark.declared.app_check.Checker", make)
             app.check("fcfs")
         return made[0]
 
@@ -145,7 +145,9 @@ class Corpus:
         for entry in entries:
             app.query(entry.name, sql=entry.sql)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("daybreak.spark.app_check.Checker", lambda *_, **__: self._checker)
+            patch.setattr(
+                "daybreak.spark.declared.app_check.Checker", lambda *_, **__: self._checker
+            )
             return app.check(make_policy_with("stride", train=45))
 
 

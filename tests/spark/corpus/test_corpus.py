@@ -9,7 +9,7 @@ import pytest
 from tests.spark.corpus.entries import ENTRIES, Entry
 from tests.spark.corpus.harness import Corpus, Results, bag, run_alone, run_together, types
 
-from daybreak.spark.application import CheckedApplication
+from daybreak.spark.declared.application import CheckedApplication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

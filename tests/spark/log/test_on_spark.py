@@ -14,9 +14,9 @@ from tests.until import until
 
 from daybreak.model import Arrivals, ConfigError
 from daybreak.model.limits import Limits
-from daybreak.spark.adhoc import Kept, ad_hoc
 from daybreak.spark.app import App
 from daybreak.spark.failures import LeaseLost
+from daybreak.spark.jobs.adhoc import Kept, ad_hoc
 from daybreak.spark.run import Run
 
 if TYPE_CHECKING:

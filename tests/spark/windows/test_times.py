@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from daybreak.engine.inbox import Tick
 from daybreak.model import ConfigError
-from daybreak.spark.event_time import (
+from daybreak.spark.jobs.window_inbox import WindowInbox
+from daybreak.spark.log.event_clock import EventClock
+from daybreak.spark.log.event_time import (
     FOREVER,
     NEVER,
     US_PER_S,
@@ -20,8 +22,6 @@ from daybreak.spark.event_time import (
     duration_text,
     duration_us,
 )
-from daybreak.spark.jobs.window_inbox import WindowInbox
-from daybreak.spark.log.event_clock import EventClock
 from daybreak.spark.sql.windows.pane_plans import width_us
 from daybreak.spark.sql.windows.parsed import duration_fault
 

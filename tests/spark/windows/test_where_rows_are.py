@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
-from daybreak.spark.event_time import FOREVER, NEVER, Band, Grid, Instants, Times, Windowing
 from daybreak.spark.jobs.windows import Range
 from daybreak.spark.log.event_clock import instants, is_timed
+from daybreak.spark.log.event_time import FOREVER, NEVER, Band, Grid, Instants, Times, Windowing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

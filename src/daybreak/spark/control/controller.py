@@ -26,9 +26,6 @@ from daybreak.engine.events import (
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import QueryClass
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.application import usable_on_spark
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.changes import ChangeLog
 from daybreak.spark.control.admission import Admission
 from daybreak.spark.control.registration import Registration, check_query
 from daybreak.spark.control.requests import (
@@ -44,14 +41,17 @@ from daybreak.spark.control.requests import (
     SetQueryWeight,
     UsePolicy,
 )
-from daybreak.spark.driver import Driver, new_command
-from daybreak.spark.health import Health
+from daybreak.spark.declared.application import usable_on_spark
+from daybreak.spark.declared.catalog import Catalog
+from daybreak.spark.declared.views import moved_views
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.undeclared import Undeclared
+from daybreak.spark.loop.driver import Driver, new_command
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
-from daybreak.spark.views import moved_views
+from daybreak.spark.upkeep.changes import ChangeLog
+from daybreak.spark.upkeep.health import Health
 
 #: A request waits for a job to end, at most for so long.
 PATIENCE_S = 120.0

@@ -14,10 +14,10 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec
 from daybreak.runtime.monitor import Monitor
-from daybreak.spark.acceptance import unstarted
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.requests import Start
+from daybreak.spark.declared.acceptance import unstarted
+from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.inboxes import inbox_of

@@ -16,16 +16,16 @@ from daybreak.runtime.snapshot import (
     Snapshot,
     Underway,
 )
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.changes import ChangeLog
-from daybreak.spark.driver import Driver
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.undeclared import Undeclared
-from daybreak.spark.maintenance import Maintenance, PeriodicTasks
-from daybreak.spark.record import Figures
+from daybreak.spark.loop.driver import Driver
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.upkeep.changes import ChangeLog
+from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks
+from daybreak.spark.upkeep.record import Figures
 
 
 @dataclass(frozen=True)

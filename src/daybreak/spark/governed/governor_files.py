@@ -20,7 +20,7 @@ from daybreak.spark.governed.governed_record import About, GovernedRecord, Recor
 from daybreak.spark.governed.governor_commands import handle
 from daybreak.spark.governed.roster import Roster
 from daybreak.spark.log.rundir import OwnedFolder
-from daybreak.spark.maintenance import PeriodicTasks, Task
+from daybreak.spark.upkeep.maintenance import PeriodicTasks, Task
 
 if TYPE_CHECKING:
     from daybreak.spark.governed.governor import Governor

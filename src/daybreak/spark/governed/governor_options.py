@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy_with
-from daybreak.spark.application import usable_on_spark
+from daybreak.spark.declared.application import usable_on_spark
 
 if TYPE_CHECKING:
     from daybreak.spark.governed.governor import Governor

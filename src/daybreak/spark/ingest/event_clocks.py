@@ -7,8 +7,8 @@ from pathlib import Path
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
-from daybreak.spark.event_time import FOREVER, Windowing, duration_us
 from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.log.event_time import FOREVER, Windowing, duration_us
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.views import FORMAT as VIEW

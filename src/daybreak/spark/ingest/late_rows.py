@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daybreak.spark.event_time import Windowing
 from daybreak.spark.log.durable import file_name, make_folder, rows_kept, write_durably
 from daybreak.spark.log.event_clock import instants, is_timed
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import Segment, SegmentStore
 

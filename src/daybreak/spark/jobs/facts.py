@@ -5,7 +5,7 @@ from __future__ import annotations
 from daybreak.engine.costs import Kind
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.specs import QuerySpec
-from daybreak.spark.event_time import Grid, Windowing
+from daybreak.spark.log.event_time import Grid, Windowing
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverRows, OverState, OverWindows, PanedAggregate, SqlBody

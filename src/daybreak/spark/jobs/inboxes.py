@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from daybreak.engine.inbox import EntireInbox, Inbox
-from daybreak.spark.event_time import NEVER
 from daybreak.spark.jobs.window_inbox import replayed
+from daybreak.spark.log.event_time import NEVER
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sql.forms import Form, OverRetained, OverState, OverWindows

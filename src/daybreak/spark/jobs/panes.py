@@ -19,9 +19,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model.errors import ConfigError
-from daybreak.spark.event_time import NEVER, Grid, Times, Windowing, following
 from daybreak.spark.jobs.windows import Places
 from daybreak.spark.log.event_clock import instants, is_timed
+from daybreak.spark.log.event_time import NEVER, Grid, Times, Windowing, following
 from daybreak.spark.log.partials import Partials, kept
 from daybreak.spark.log.rows import CursorMove, Move, PartialsMove, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore

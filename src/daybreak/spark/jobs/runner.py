@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 from daybreak.engine.events import WAYS, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
-from daybreak.spark.event_time import ANCHORS
 from daybreak.spark.failures import JobTimeout
 from daybreak.spark.jobs.committer import Commits, Committer, Permit
 from daybreak.spark.jobs.retained import Retained
@@ -24,6 +23,7 @@ from daybreak.spark.jobs.row_jobs import RowJobs
 from daybreak.spark.jobs.stepped import StatefulJobs, Stepped
 from daybreak.spark.jobs.window_jobs import WindowJobs
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.event_time import ANCHORS
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from daybreak.engine.inbox import Arrival, Tick, WholeInbox, closing
-from daybreak.spark.event_time import NEVER, Windowing
+from daybreak.spark.log.event_time import NEVER, Windowing
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import Windowing
 from daybreak.spark.jobs.panes import compute as compute_panes
 from daybreak.spark.jobs.windows import Picker, Places, past
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Move
 from daybreak.spark.log.segments import SegmentStore

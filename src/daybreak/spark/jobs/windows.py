@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.event_time import (
+from daybreak.spark.log.event_clock import instants, is_timed
+from daybreak.spark.log.event_time import (
     ANCHORS,
     FOREVER,
     NEVER,
@@ -23,7 +24,6 @@ from daybreak.spark.event_time import (
     Times,
     Windowing,
 )
-from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
-from daybreak.spark.event_time import NEVER, Instants
+from daybreak.spark.log.event_time import NEVER, Instants
 
 
 class Span(NamedTuple):

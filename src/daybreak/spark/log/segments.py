@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
 from daybreak.model import ConfigError
-from daybreak.spark.event_time import FOREVER, NEVER
 from daybreak.spark.log import large_segments as large
 from daybreak.spark.log.batches import canonical, comes_again, the_same
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.log.durable import file_name
 from daybreak.spark.log.event_clock import EventClock, Span
+from daybreak.spark.log.event_time import FOREVER, NEVER
 from daybreak.spark.log.rows import Cursor, Part, SegmentRow
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.schemas import StreamSchemas

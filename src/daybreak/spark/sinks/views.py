@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybreak.engine.inbox import Tick, Waiting
-from daybreak.spark.event_time import FOREVER, Grid, Windowing
 from daybreak.spark.log.durable import file_name, make_folder, same_folder, write_durably
+from daybreak.spark.log.event_time import FOREVER, Grid, Windowing
 from daybreak.spark.log.large_segments import adopted
 from daybreak.spark.log.rows import CommittedFile, Move, ProgressMove, StagedFile
 from daybreak.spark.log.segments import Segment, SegmentStore

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.log.event_time import Band, Grid
 from daybreak.spark.sql.plan_nodes import Node, short_name
 from daybreak.spark.sql.windows.expressions import parse_list
 from daybreak.spark.sql.windows.flow import Misfit, Unsupported

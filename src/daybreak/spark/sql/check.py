@@ -20,7 +20,7 @@ from daybreak.model import ConfigError
 from daybreak.model.errors import suggestion
 from daybreak.model.specs import MODES, Mode
 from daybreak.model.texts import refuse_surrogates
-from daybreak.spark.event_time import Windowing
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.session import cloned
 from daybreak.spark.sql.allowlist import Refused, Shape

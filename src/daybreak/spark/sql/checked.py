@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from daybreak.model.specs import Mode
-from daybreak.spark.event_time import Windowing
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.sql.composite import plain_schema
 from daybreak.spark.sql.forms import (
     Body,

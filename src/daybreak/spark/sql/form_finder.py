@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from daybreak.model import ConfigError
-from daybreak.spark.event_time import ANCHORS, Band, Windowing
+from daybreak.spark.log.event_time import ANCHORS, Band, Windowing
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.composite import quoted, take_apart
 from daybreak.spark.sql.forms import (

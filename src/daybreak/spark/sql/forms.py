@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from daybreak.engine.costs import Kind as JobKind
 from daybreak.model.specs import Mode
-from daybreak.spark.event_time import Windowing
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.composite import Parts
 from daybreak.spark.sql.functions import Function, Repeatable

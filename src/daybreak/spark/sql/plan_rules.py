@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from daybreak.model.errors import suggestion
-from daybreak.spark.event_time import Windowing
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in, subqueries_read
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed
 from daybreak.spark.sql.columns import check_columns

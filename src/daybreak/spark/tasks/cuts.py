@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from daybreak.spark.event_time import Grid, Windowing
 from daybreak.spark.log.event_clock import instants
+from daybreak.spark.log.event_time import Grid, Windowing
 from daybreak.spark.sql.composite import Cutter
 from daybreak.spark.sql.windows.pane_plans import cut_partials
 from daybreak.spark.sql.windows.together import cut_results

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from daybreak.spark.event_time import ANCHORS, Band
+from daybreak.spark.log.event_time import ANCHORS, Band
 from daybreak.spark.sql.catalyst import Plan
 from daybreak.spark.sql.composite import Composite, masks_of, quoted
 from daybreak.spark.sql.forms import (

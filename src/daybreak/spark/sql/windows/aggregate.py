@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from daybreak.model.errors import EngineBug
-from daybreak.spark.event_time import Grid, Windowing
+from daybreak.spark.log.event_time import Grid, Windowing
 from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, ids, kind, listed, positions, replaced
 from daybreak.spark.sql.composite import is_stream
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.specs import StreamSpec, ViewSpec
-from daybreak.spark.event_time import Band, Grid, Windowing, duration_text, duration_us
+from daybreak.spark.log.event_time import Band, Grid, Windowing, duration_text, duration_us
 from daybreak.spark.sql.allowlist import Refused, Shape
 
 

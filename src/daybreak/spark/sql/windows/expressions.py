@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from daybreak.spark.event_time import Grid
+from daybreak.spark.log.event_time import Grid
 from daybreak.spark.sql.windows.zones import DAY_US, drift_us
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.log.event_time import Band, Grid
 from daybreak.spark.sql.windows.expressions import Expression
 
 Mark = Literal["window", "start", "end"]

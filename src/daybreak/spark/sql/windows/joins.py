@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.log.event_time import Band, Grid
 from daybreak.spark.sql.plan_nodes import Node
 from daybreak.spark.sql.windows.expressions import (
     Expression,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from daybreak.spark.event_time import Band, Grid
+from daybreak.spark.log.event_time import Band, Grid
 from daybreak.spark.sql.plan_nodes import Node
 from daybreak.spark.sql.windows import joins
 from daybreak.spark.sql.windows.expressions import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
-from daybreak.spark.event_time import US_PER_S, Grid
+from daybreak.spark.log.event_time import US_PER_S, Grid
 from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, kind, listed
 from daybreak.spark.sql.windows.aggregate import Aggregate
 from daybreak.spark.sql.windows.together import Marks, Results, Together

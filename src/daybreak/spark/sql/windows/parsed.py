@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from daybreak.model.errors import ConfigError
-from daybreak.spark.event_time import duration_us
+from daybreak.spark.log.event_time import duration_us
 from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, kind, listed, nodes, replaced
 
 

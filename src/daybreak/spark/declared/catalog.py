@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.model.specs import QuerySpec
-from daybreak.spark.application import CheckedApplication
+from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink

@@ -19,10 +19,10 @@ from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit, EventLog
-from daybreak.spark.acceptance import Acceptance
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.catalog import Catalog
 from daybreak.spark.control.registration import recall
+from daybreak.spark.declared.acceptance import Acceptance
+from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
@@ -33,10 +33,10 @@ from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
-from daybreak.spark.reporter import Reporter
 from daybreak.spark.session import jvm_pid
 from daybreak.spark.sinks.delivery import Recovery, recover
 from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
+from daybreak.spark.upkeep.reporter import Reporter
 from daybreak.version import __version__
 
 LIMITS = Limits()

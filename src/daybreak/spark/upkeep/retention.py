@@ -20,8 +20,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.engine.lifecycle import SHED
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.hooks import Loop
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.jobs.windows import low_water, past
@@ -29,6 +28,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, cuts
+from daybreak.spark.loop.hooks import Loop
 from daybreak.spark.tasks.runnable import Runnable
 
 #: After skipping this share of the log is full, so that it is not full again at once.

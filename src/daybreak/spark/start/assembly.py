@@ -23,18 +23,14 @@ from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.processor import processor_use
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.changes import ChangeLog
 from daybreak.spark.control.admission import Admission
 from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import Protocol
 from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.status import StatusReader
-from daybreak.spark.driver import Driver
+from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.failures import LeaseLost, LogUnavailable, failure_of
-from daybreak.spark.health import Health
-from daybreak.spark.hooks import Hooks
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.inflow import Inflow, SourceFactory
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
@@ -46,17 +42,28 @@ from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import Segment, SegmentStore
-from daybreak.spark.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
-from daybreak.spark.record import Figures, Manifest, RunRecord
-from daybreak.spark.retention import Retention
+from daybreak.spark.loop.driver import Driver
+from daybreak.spark.loop.hooks import Hooks
 from daybreak.spark.sinks.delivery import Recovery, publish
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.file_sync import FileSyncer
-from daybreak.spark.startup import Accepted, Options, Storage, accept, announce_start, open_storage
+from daybreak.spark.start.startup import (
+    Accepted,
+    Options,
+    Storage,
+    accept,
+    announce_start,
+    open_storage,
+)
 from daybreak.spark.stateful.stateful_queries import StatefulQueries
 from daybreak.spark.tasks.prepared.cells import warm_cells
 from daybreak.spark.tasks.prepared.plans import Plans
 from daybreak.spark.tasks.prepared.warmup import WarmUp
+from daybreak.spark.upkeep.changes import ChangeLog
+from daybreak.spark.upkeep.health import Health
+from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
+from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
+from daybreak.spark.upkeep.retention import Retention
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.model.storage import LogUrl
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import all_policies
-from daybreak.spark.event_time import Windowing
+from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Callback, Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW

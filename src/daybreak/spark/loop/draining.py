@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.display import duration, plural
-from daybreak.spark.driver import Driver
+from daybreak.spark.loop.driver import Driver
 
 #: How long it is until the scheduler is asked again.
 AGAIN_S = 0.02

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.model.errors import ConfigError
-from daybreak.spark.driver import Driver
 from daybreak.spark.ingest.sources import Sources
+from daybreak.spark.loop.driver import Driver
 from daybreak.spark.sinks.file_sync import FileSyncer
 
 

@@ -16,18 +16,18 @@ from typing import NamedTuple
 from daybreak.engine.events import Failure
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit, silent
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.driver import Driver
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.failures import LogUnavailable, failure_of, one_line
-from daybreak.spark.hooks import Loop
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.record import RunRecord
-from daybreak.spark.retention import Retention
+from daybreak.spark.loop.driver import Driver
+from daybreak.spark.loop.hooks import Loop
 from daybreak.spark.sinks.delivery import bring, forgo, sweep
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.sink import Sink
+from daybreak.spark.upkeep.record import RunRecord
+from daybreak.spark.upkeep.retention import Retention
 
 #: What was recorded goes to disk this often.
 PART_S = 10.0

@@ -19,12 +19,13 @@ from daybreak.model.storage import LogUrl, check_log, check_store
 from daybreak.model.texts import refuse_surrogates
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.event_time import duration_us
+from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.views import Views
 from daybreak.spark.ingest.generator import FORMAT as GENERATOR
 from daybreak.spark.ingest.generator import generator_schema
 from daybreak.spark.ingest.stream_source import stream_schema
 from daybreak.spark.log.durable import refuse_long_name
+from daybreak.spark.log.event_time import duration_us
 from daybreak.spark.session import timezone_of, with_timezone
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.sink import Callback
@@ -37,7 +38,6 @@ from daybreak.spark.sql.functions import Function
 from daybreak.spark.sql.modes import check_mode, watermarks_of
 from daybreak.spark.sql.static_tables import SessionTables, StaticTables
 from daybreak.spark.sql.windows.check import event_times
-from daybreak.spark.views import Views
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from daybreak.engine.state import JobState
 from daybreak.runtime.eventlog import EventLog
-from daybreak.spark.catalog import Catalog
+from daybreak.spark.declared.catalog import Catalog
 
 
 @dataclass(frozen=True)

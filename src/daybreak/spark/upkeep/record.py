@@ -16,14 +16,14 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
-from daybreak.spark.catalog import Catalog
-from daybreak.spark.changes import ChangeLog
+from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.tasks.prepared.plans import Plans
+from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.version import __version__
 
 

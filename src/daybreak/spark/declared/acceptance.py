@@ -11,12 +11,12 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.application import CheckedApplication
-from daybreak.spark.event_time import NEVER
+from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.jobs.inboxes import first_row, inbox_of
 from daybreak.spark.jobs.panes import kept_schema, way_of
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, rows_kept
+from daybreak.spark.log.event_time import NEVER
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.rows import Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore

@@ -1,0 +1,1 @@
+"""Spark for the planners of mirrors and of remote filters."""

@@ -1,0 +1,1 @@
+"""What an application declares, checked with Spark; and the queries registered since."""

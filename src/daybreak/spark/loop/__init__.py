@@ -1,0 +1,1 @@
+"""The loop that drives the engine: events in, instructions carried out."""

@@ -1,0 +1,1 @@
+"""What happens once: a run directory is opened, a start accepted, a run assembled."""
