@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daybreak.model.overlaps import LOCK
 from daybreak.spark.ingest.generator import KINDS
 
 SEED = 7
@@ -147,7 +148,7 @@ def differences(folder: Path, rows: int) -> list[str]:
 
 def left_behind(out: Path) -> list[str]:
     """What sinks have staged and neither delivered nor removed; their locks stay."""
-    found = (path for path in out.rglob("_staging/*") if path.is_file() and path.name != "lock")
+    found = (path for path in out.rglob("_staging/*") if path.is_file() and path.name != LOCK)
     return [f"{path} was left behind" for path in found]
 
 

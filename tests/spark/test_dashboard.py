@@ -43,10 +43,10 @@ expect.set_options(timeout=WAIT_MS)
 class Theatre:
     """A run, its page's server and a browser."""
 
-    def __init__(self, run: Run, browser: Browser, source: Path, disk: list[bool]) -> None:
+    def __init__(self, run: Run, browser: Browser, source: Path, refuses: list[bool]) -> None:
         self.run = run
         self.browser = browser
-        self.disk_is_full = disk
+        self.refuses = refuses
         self._source = source
         self._fed = 0
         self.served = self.serve(0)
@@ -76,11 +76,11 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("theatre")
     source = folder / "in"
     source.mkdir()
-    disk = [False]
+    refuses = [False]
 
     def keep(rows: pa.Table, _key: str) -> None:
-        if disk[0]:
-            raise OSError(28, f"No space left on device {NASTY}")
+        if refuses[0]:
+            raise ValueError(f"no such value {NASTY}")
 
     app = App(spark, name="theatre")
     app.query_class("high", 600, qos=[[0, 1.0], [1.0, 1.0], [5.0, 0.0]])
@@ -98,7 +98,7 @@ def theatre(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         ) as run,
         chromium() as browser,
     ):
-        found = Theatre(run, browser, source, disk)
+        found = Theatre(run, browser, source, refuses)
         yield found
         found.served.close()
 
@@ -188,21 +188,21 @@ def test_the_policy_is_changed_from_the_page(theatre: Theatre) -> None:
 def test_a_failed_query_turns_red_and_is_resumed(theatre: Theatre) -> None:
     page = theatre.open("queries")
     alerts = listen_for_alerts(page)
-    theatre.disk_is_full[0] = True
+    theatre.refuses[0] = True
     theatre.feed(10)
     line = page.locator(row("archive"))
     expect(line.locator(".state")).to_have_text("parked")
     expect(line).to_have_class("failed")
-    expect(line.locator(".col-error")).to_contain_text(f"No space left on device {NASTY}")
+    expect(line.locator(".col-error")).to_contain_text(f"no such value {NASTY}")
     red = line.locator(".state").evaluate("n => getComputedStyle(n).color")
     assert red == "rgb(192, 39, 51)"
     expect(page.locator("#attention")).to_contain_text("archive is parked")
     expect(page.locator("#troubled")).to_have_text("1")
 
-    theatre.disk_is_full[0] = False
+    theatre.refuses[0] = False
     line.get_by_role("button", name="Resume archive").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("No space left on device")
+    expect(dialog).to_contain_text("no such value")
     dialog.get_by_role("button", name="Resume").click()
     expect(line.locator(".state")).to_have_text("running")
     expect(line).not_to_have_class("failed")

@@ -28,7 +28,7 @@ from daybreak.spark.jobs.committer import Permit
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.loop.driver import Driver, new_command
-from daybreak.spark.loop.hooks import Hooks
+from daybreak.spark.loop.driver_hooks import Hooks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
 from daybreak.spark.sql.forms import Composable, SqlBody

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import threading
 import time
 import warnings
@@ -129,6 +130,7 @@ def test_a_sink_folder_that_refuses_parks_its_query_alone(
         sink={"format": "parquet", "path": "out"},
     )
     run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
+    shutil.rmtree(tmp_path / "out")  # the start has made it, for its lock
     (tmp_path / "out").write_text("in the way")
     with run:
         run.drain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from daybreak.spark.upkeep.maintenance import PeriodicTasks, Task
+from daybreak.spark.upkeep.maintenance import PeriodicTask, PeriodicTasks
 
 
 def test_a_task_that_fails_is_reported_once_and_tried_again_beside_others() -> None:
@@ -32,7 +32,9 @@ def test_a_task_that_fails_is_reported_once_and_tried_again_beside_others() -> N
     def steady() -> None:
         others[0] += 1
 
-    tasks = PeriodicTasks([Task("flaky", 0.001, flaky), Task("steady", 0.001, steady)], emit)
+    tasks = PeriodicTasks(
+        [PeriodicTask("flaky", 0.001, flaky), PeriodicTask("steady", 0.001, steady)], emit
+    )
     try:
         assert well.wait(30)
         assert tasks.troubles == {}

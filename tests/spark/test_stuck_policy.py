@@ -39,7 +39,7 @@ class Stuck(BasePolicy):
 def test_drain_names_a_policy_that_does_not_decide_and_stop_returns(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, stuck = declare(spark, "stuck"), Stuck()
+    app, stuck, others = declare(spark, "stuck"), Stuck(), set(threading.enumerate())
     app.query("q", sql="SELECT n FROM a")
     run = app.run(stuck, run_dir=tmp_path / "run")
     feed(run, Log.random(1).segments()[:2])
@@ -51,7 +51,8 @@ def test_drain_names_a_policy_that_does_not_decide_and_stop_returns(
     with pytest.raises(ConfigError, match="policy 'stuck' has come to no decision"):
         run.healthy()
     stuck.released.set()  # it comes back to a run that has ended, and changes nothing
-    until(lambda: not any(t.name == "daybreak-loop" for t in threading.enumerate()))
+    mine = set(threading.enumerate()) - others
+    until(lambda: not any(t.name == "daybreak-loop" and t.is_alive() for t in mine))
 
 
 class Idle(BasePolicy):

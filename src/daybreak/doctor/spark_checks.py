@@ -97,16 +97,16 @@ def check_internals() -> Iterator[CheckResult]:
         return
     pyspark = Path(spec.origin).parent if spec is not None and spec.origin else None
     missing = missing_internals(jars, pyspark)
-    for part, names in missing.items():
+    for capability, names in missing.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        report = failure if part.vital else warning
+        report = failure if capability.vital else warning
         yield report(
             "spark internals",
-            f"{names[0]}{more} is missing; lost: {part.lost}; instead: {part.fallback}",
+            f"{names[0]}{more} is missing; lost: {capability.lost}; instead: {capability.fallback}",
             f"pip install pyspark=={SPARK}, with which Daybreak is tested",
         )
     if not missing:
-        count = sum(1 + len(i.members) for part in INTERNALS for i in part.internals)
+        count = sum(1 + len(i.members) for capability in INTERNALS for i in capability.internals)
         yield passed("spark internals", f"all {count} names that Daybreak uses are there")
 
 

@@ -17,6 +17,8 @@ from daybreak.model.texts import refuse_surrogates
 
 #: Folder of a sink in which results wait for their commit.
 STAGING = "_staging"
+#: The file in it that the run holds locked whose results these are.
+LOCK = "lock"
 _GLOB = frozenset("*?[{")
 
 

@@ -58,7 +58,7 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.loop.driver import Driver
-from daybreak.spark.loop.hooks import Hooks
+from daybreak.spark.loop.driver_hooks import Hooks
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.folder_locks import FolderLocks
 from daybreak.spark.sql.checked import CheckedQuery

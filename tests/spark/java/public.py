@@ -27,6 +27,7 @@ PUBLIC = _named("""
 org.apache.spark
     Dependency InterruptibleIterator Partition SparkContext TaskContext TaskKilledException
 org.apache.spark.api.java
+    JavaSparkContext
 org.apache.spark.rdd
     RDD
 org.apache.spark.scheduler

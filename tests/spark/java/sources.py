@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import py4j.java_gateway
 
 from daybreak.spark.java.classfile import ClassFile
-from daybreak.spark.java.loader import JavaPackage, sources
+from daybreak.spark.java.loader import new_compiler, sources, unit
 
 if TYPE_CHECKING:
     import pytest
@@ -38,10 +38,9 @@ _REFLECTED = (
 def compiled(spark: SparkSession, package: str) -> Iterator[ClassFile]:
     """The classes of one of our packages, as Janino compiles them."""
     context: Any = spark.sparkContext
-    found = JavaPackage(context._gateway, package).loader.getResourceFinder()
-    for file in sources(package):
-        name = f"daybreak/{package}/{file.removesuffix('.java')}.class"
-        yield ClassFile.read(found.findResource(name).open().readAllBytes())
+    compiler = new_compiler(context._gateway)
+    compiler.cook(unit(package))
+    yield from map(ClassFile.read, compiler.getBytecodes().values())
 
 
 def reflected(package: str) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from daybreak.engine.events import Way
-from daybreak.spark.tasks.engines import Engine, Engines
-from daybreak.spark.tasks.task import Built, Leaves, Outcome, Task, Unfit
+from daybreak.spark.tasks.engines import Engines, TaskEngine
+from daybreak.spark.tasks.task import Built, Leaves, Task, TaskResult, Unfit
 
 ROWS = pa.table({"n": [1, 2, 3]})
 LEAVES = Leaves.of({"s": ROWS})
@@ -37,15 +37,15 @@ class Fake:
     def accepts(self, task: Task, _leaves: Leaves) -> bool:
         return bool(getattr(task, self.takes))
 
-    def run(self, task: Task, _leaves: Leaves) -> Outcome | None:
+    def run(self, task: Task, _leaves: Leaves) -> TaskResult | None:
         self.asked.append(task.key)
         if isinstance(self.ends, BaseException):
             raise self.ends
-        return Outcome([ROWS], self.way) if self.ends == "answers" else None
+        return TaskResult([ROWS], self.way) if self.ends == "answers" else None
 
 
 def engines(*each: Fake) -> Engines:
-    return Engines(cast(Sequence[Engine], each))
+    return Engines(cast(Sequence[TaskEngine], each))
 
 
 def test_the_first_engine_that_accepts_a_task_computes_it() -> None:

@@ -17,7 +17,7 @@ from daybreak.spark.tasks.engines import Engines
 from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.shapes import of_rows
 from daybreak.spark.tasks.spark_job import SparkJob
-from daybreak.spark.tasks.task import Leaves, Outcome, Task
+from daybreak.spark.tasks.task import Leaves, Task, TaskResult
 from daybreak.spark.tasks.worker_session import WorkerSession
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Projections:
     def accepts(self, task: Task, leaves: Leaves) -> bool:
         return not leaves.past_driver and all(map(self._places, queries_of(task)))
 
-    def run(self, task: Task, leaves: Leaves) -> Outcome:
+    def run(self, task: Task, leaves: Leaves) -> TaskResult:
         queries = queries_of(task)
         self.computed.append(tuple(query.name for query in queries))
         [rows] = leaves.tables.values()
         results = [typed(rows.select(self._places(q)), q.schema) for q in queries]
-        return Outcome(results, "prepared")
+        return TaskResult(results, "prepared")
 
     @staticmethod
     def _places(query: Runnable) -> list[int]:

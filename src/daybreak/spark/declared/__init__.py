@@ -1,1 +1,1 @@
-"""What an application declares, checked with Spark; and the queries registered since."""
+"""Applications as they are declared and checked, and the queries registered since."""

@@ -20,7 +20,7 @@ from daybreak.spark.governed.governed_record import About, GovernedRecord, Recor
 from daybreak.spark.governed.governor_commands import handle
 from daybreak.spark.governed.roster import Roster
 from daybreak.spark.log.rundir import OwnedFolder
-from daybreak.spark.upkeep.maintenance import PeriodicTasks, Task
+from daybreak.spark.upkeep.maintenance import PeriodicTask, PeriodicTasks
 
 if TYPE_CHECKING:
     from daybreak.spark.governed.governor import Governor
@@ -56,7 +56,7 @@ class GovernorFiles:
     def begin_record(self, roster: Roster, workers: int, about: About, emit: Emit) -> RecordOnDisk:
         """A record that is written on a thread of its own."""
         record = RecordOnDisk(self._parts, roster, workers, about)
-        tasks = PeriodicTasks([Task("write_record", 1.0, record.write)], emit)
+        tasks = PeriodicTasks([PeriodicTask("write_record", 1.0, record.write)], emit)
         self._open.callback(tasks.stop)
         return record
 

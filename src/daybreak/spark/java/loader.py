@@ -84,21 +84,30 @@ def sources(folder: str) -> dict[str, str]:
     return dict(sorted(texts.items()))
 
 
+def unit(folder: str) -> str:
+    """A package as one compilation unit: below all imports, what the files declare.
+
+    Janino looks up the imports of each unit by themselves, which takes 50 ms more for 12 of them.
+    In all files of a package a name stands for the same class.
+    """
+    lines = [line for text in sources(folder).values() for line in text.splitlines()]
+    imports = sorted({line for line in lines if line.startswith("import ")})
+    declared = (line for line in lines if not line.startswith(("import ", "package ")))
+    return "\n".join([f"package daybreak.{folder};", *imports, *declared])
+
+
 def _compiled(gateway: Any, folder: str) -> Any:
     """A class loader with the classes of a package, below that of Spark and its jars."""
-    jvm = gateway.jvm
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    janino, commons = jvm.org.codehaus.janino, jvm.org.codehaus.commons.compiler.util
-    resources = commons.resource
-    made = resources.MapResourceCreator()
-    compiler = janino.Compiler()
-    compiler.setIClassLoader(janino.ClassLoaderIClassLoader(parent))
-    # What it does not find there does not exist: by itself it would look in the current folder.
-    compiler.setSourceFinder(resources.MapResourceFinder())
-    compiler.setClassFileCreator(made)
+    parent = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    compiler = new_compiler(gateway)
+    compiler.setParentClassLoader(parent)
+    compiler.cook(unit(folder))
+    return compiler.getClassLoader()
+
+
+def new_compiler(gateway: Any) -> Any:
+    """A compiler for one unit."""
+    # By its full name: after each dot of ``jvm.org...`` Py4J would look through all jars.
+    compiler = getattr(gateway.jvm, "org.codehaus.janino.SimpleCompiler")()
     compiler.setTargetVersion(TARGET)
-    compiler.setDebugSource(True)
-    compiler.setDebugLines(True)
-    texts = [resources.StringResource(name, text) for name, text in sources(folder).items()]
-    compiler.compile(array(gateway, resources.Resource, texts))
-    return commons.ResourceFinderClassLoader(resources.MapResourceFinder(made.getMap()), parent)
+    return compiler

@@ -6,26 +6,28 @@ import re
 from pathlib import Path
 
 from daybreak.spark.java.jars import Jars
-from daybreak.spark.java.manifest import INTERNALS, Internal, Part
+from daybreak.spark.java.manifest import INTERNALS, Capability, Internal
 
 
-def missing_internals(jars: Path, pyspark: Path | None) -> dict[Part, list[str]]:
-    """What each part lacks, of the jars in a folder and of PySpark's own sources.
+def missing_internals(jars: Path, pyspark: Path | None) -> dict[Capability, list[str]]:
+    """What each capability lacks, of the jars in a folder and of PySpark's own sources.
 
-    Parts that lack nothing are left out, and so are those whose jar is not there. ``pyspark``: its
+    Those that lack nothing are left out, and so are those whose jar is not there. ``pyspark``: its
     folder; None: only the jars count.
     """
     files = sorted(jars.glob("*.jar"))
-    found: dict[Part, list[str]] = {}
+    found: dict[Capability, list[str]] = {}
     with Jars(files) as classes:
-        for part in INTERNALS:
-            if part.jar and not any(file.name.startswith(part.jar) for file in files):
+        for capability in INTERNALS:
+            if capability.jar and not any(file.name.startswith(capability.jar) for file in files):
                 continue
             lacking = [
-                name for internal in part.internals for name in _lacking(internal, classes, pyspark)
+                name
+                for internal in capability.internals
+                for name in _lacking(internal, classes, pyspark)
             ]
             if lacking:
-                found[part] = lacking
+                found[capability] = lacking
     return found
 
 

@@ -34,8 +34,8 @@ class Internal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of Daybreak with the internals that it needs."""
+class Capability:
+    """What Daybreak can do by internals of Spark, and which ones."""
 
     name: str
     #: What does not work where one of them is missing, and what happens instead.
@@ -60,7 +60,7 @@ def _listed(text: str) -> tuple[Internal, ...]:
     return tuple(found)
 
 
-_SESSIONS = Part(
+_SESSIONS = Capability(
     "sessions",
     "plans and JVM of the user's session",
     "none: no pipeline runs",
@@ -75,8 +75,6 @@ pyspark.sql.streaming.query
     StreamingQuery: _jsq
 pyspark.sql.pandas
     types: from_arrow_schema from_arrow_type to_arrow_schema to_arrow_type
-org.apache.spark.api.java
-    JavaSparkContext: sc
 org.apache.spark.sql.classic
     SparkSession: cloneSession createDataFrame parseDataType sessionState sessionUUID
     Dataset: queryExecution
@@ -89,7 +87,7 @@ org.apache.spark.sql.execution.streaming.checkpointing
     vital=True,
 )
 
-_QUERIES = Part(
+_QUERIES = Capability(
     "queries",
     "checking and combining queries",
     "none: no query is accepted",
@@ -185,27 +183,18 @@ org.apache.commons.lang3
     vital=True,
 )
 
-_COMPILER = Part(
+_COMPILER = Capability(
     "compiler",
     "compiling our Java in the driver",
     "every job is a Spark job, no query is governed, records go to Kafka one by one, and queries "
     "in mode append or update fail",
     _listed("""
 org.codehaus.janino
-    ClassLoaderIClassLoader: <init>
-    Compiler: <init> compile setClassFileCreator setDebugLines setDebugSource setIClassLoader
-    Compiler: setSourceFinder setTargetVersion
-org.codehaus.commons.compiler.util
-    ResourceFinderClassLoader: <init>
-org.codehaus.commons.compiler.util.resource
-    MapResourceCreator: <init> getMap
-    MapResourceFinder: <init>
-    Resource:
-    StringResource: <init>
+    SimpleCompiler: <init> cook getClassLoader setParentClassLoader setTargetVersion
 """),
 )
 
-_PREPARED = Part(
+_PREPARED = Capability(
     "prepared plans",
     "running queries without a Spark job",
     "every job is a Spark job",
@@ -289,7 +278,7 @@ org.apache.spark.sql.execution.exchange
 """),
 )
 
-_STATEFUL = Part(
+_STATEFUL = Capability(
     "stateful queries",
     "queries in mode append or update",
     "none: such a query fails",
@@ -308,7 +297,7 @@ org.apache.spark.sql.execution.streaming
 #: The package of running queries: of Spark 4.3, and of those before 4.2.
 _RUNTIME = "org.apache.spark.sql.execution.streaming"
 
-_GATES = Part(
+_GATES = Capability(
     "gates",
     "governing queries, and a gate before each stateful query",
     "all queries run free",
@@ -330,7 +319,7 @@ org.apache.spark.unsafe
 """),
 )
 
-_LIMITS = Part(
+_LIMITS = Capability(
     "limits of micro-batches",
     "limiting what a governed query's micro-batch reads",
     "it reads all that waits",
@@ -340,7 +329,7 @@ _LIMITS = Part(
 """),
 )
 
-_BACKLOG = Part(
+_BACKLOG = Capability(
     "backlog of governed queries",
     "seeing what waits for a governed query",
     "a grant every idle_grant_s",
@@ -356,7 +345,7 @@ org.apache.spark.paths
 """),
 )
 
-_AWAITED = Part(
+_AWAITED = Capability(
     "processAllAvailable",
     "noticing that a thread waits for a governed query in processAllAvailable",
     "it returns after the next grant of that kind",
@@ -366,7 +355,7 @@ _AWAITED = Part(
 """),
 )
 
-_KAFKA = Part(
+_KAFKA = Capability(
     "kafka",
     "reading and writing Kafka, and seeing what waits in its topics",
     "none: a pipeline with Kafka is refused; a governed query gets a grant every idle_grant_s",

@@ -110,7 +110,7 @@ class Permit(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job is being ended on Spark."""
+        """True once the job is being ended on Spark."""
 
     def commit(self) -> None:
         """Raises if the job was given up; after this it cannot be."""

@@ -33,7 +33,7 @@ from daybreak.spark.tasks.engines import Engines
 from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.shapes import ROWS, of_fill, of_merge
-from daybreak.spark.tasks.task import Leaves, Result, Rows
+from daybreak.spark.tasks.task import LeafRows, Leaves, Result
 
 
 def compute(
@@ -91,7 +91,7 @@ def _made(
     large = tuple(partial(_large_rows, s, windowing, panes, after_us) for s in fresh if s.parts)
     if not rows.num_rows and not large:
         return [schema.empty_table() for schema in schemas]
-    leaves = Leaves({ROWS: Rows(rows, large=large)}, past_driver=bool(large))
+    leaves = Leaves({ROWS: LeafRows(rows, large=large)}, past_driver=bool(large))
     made = engines.compute([of_fill(queries)], leaves).results
     if large:
         passed = {q.name: table.num_rows for q, table in zip(queries, made, strict=True)}

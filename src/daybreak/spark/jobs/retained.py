@@ -14,7 +14,7 @@ from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.snapshots import RETAINED
 from daybreak.spark.tasks.segment_frames import whole
-from daybreak.spark.tasks.task import Leaves, Rows
+from daybreak.spark.tasks.task import LeafRows, Leaves
 
 #: Segments may be removed while they are read; then those that are left are.
 _TRIES = 5
@@ -33,14 +33,14 @@ class Retained:
         """``places``: where the query is; ``taken``: what has come since then."""
         passed = store.passed(taken)
         self.moves: list[Move] = [CursorMove(query, s, *at) for s, at in passed.items()]
-        rows: dict[str, Rows] = {}
+        rows: dict[str, LeafRows] = {}
         #: The segments of each stream, as they are recorded with the result.
         self._ranges: dict[str, dict[str, int]] = {}
         for stream, place in places.items():
             end = passed[stream][1] if stream in passed else place
             segments, table = _read(store, stream, end)
             large = (by_borders(segment) for segment in segments if segment.parts)
-            rows[stream] = Rows(table, large=tuple(whole(stream, one) for one in large))
+            rows[stream] = LeafRows(table, large=tuple(whole(stream, one) for one in large))
             first = segments[0].seq if segments else end.seq
             self._ranges[stream] = {
                 "first": first, "end": end.seq, "rows": sum(s.rows for s in segments),

@@ -16,7 +16,7 @@ from daybreak.spark.tasks.engines import Engines
 from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.segment_frames import whole
 from daybreak.spark.tasks.shapes import of_rows
-from daybreak.spark.tasks.task import Leaves, Outcome, Rows, Schemas
+from daybreak.spark.tasks.task import LeafRows, Leaves, Schemas, TaskResult
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RowJobs:
 
     def compute(
         self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> tuple[Outcome, list[list[Move]]]:
+    ) -> tuple[TaskResult, list[list[Move]]]:
         """The results of some queries of a cell, and how they move on."""
         leaves = self._large(queries[0], taken) if taken[0].whole else self._read(queries[0], taken)
         outcome = self.engines.compute(of_rows(queries, cell, self.schemas), leaves)
@@ -41,22 +41,22 @@ class RowJobs:
 
     def _read(self, query: Runnable, taken: Sequence[Waiting]) -> Leaves:
         """The rows in memory, with their arrival."""
-        rows: dict[str, Rows] = {}
+        rows: dict[str, LeafRows] = {}
         for stream in query.checked.reads:
             mine = [item for item in taken if item.stream == stream]
             if not mine:
-                rows[stream] = Rows(self._nothing(stream))
+                rows[stream] = LeafRows(self._nothing(stream))
                 continue
             table = self.store.read(mine)
             arrived = table.column(ARRIVAL).to_numpy()
-            rows[stream] = Rows(table.drop_columns([ARRIVAL]), arrived)
+            rows[stream] = LeafRows(table.drop_columns([ARRIVAL]), arrived)
         return Leaves(rows)
 
     def _large(self, query: Runnable, taken: Sequence[Waiting]) -> Leaves:
         """The rows of large segments, for executors to read."""
         by_stream = {s: [i for i in taken if i.stream == s] for s in query.checked.reads}
         rows = {
-            stream: Rows(self._nothing(stream), large=(whole(stream, mine),))
+            stream: LeafRows(self._nothing(stream), large=(whole(stream, mine),))
             for stream, mine in by_stream.items()
         }
         return Leaves(rows, True, min(item.arrival_ns for item in taken))

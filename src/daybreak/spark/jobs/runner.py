@@ -30,10 +30,10 @@ from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sql.forms import OverRetained, OverState, OverWindows
 from daybreak.spark.sql.static_tables import StaticTables
-from daybreak.spark.tasks.engines import Engine, Engines
+from daybreak.spark.tasks.engines import Engines, TaskEngine
 from daybreak.spark.tasks.executors import Executors
-from daybreak.spark.tasks.prepared.engine import PreparedPlans
 from daybreak.spark.tasks.prepared.plans import PlanRunner
+from daybreak.spark.tasks.prepared.prepared_plans import PreparedPlans
 from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.shapes import of_query
@@ -71,7 +71,7 @@ class JobRunner:
         self._stateful = stateful
         self._committer = Committer(store, log, syncer)
         frames = SegmentFrames(session.spark, schemas, store)
-        engines: list[Engine] = [
+        engines: list[TaskEngine] = [
             SparkJob(session, in_memory=True),
             SparkJob(session, in_memory=False),
             Executors(session, frames, self._committer.number),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Stepped(NamedTuple):
-    """What a job of a stateful query read of what it was given, and what it left."""
+    """The rows that a job of a stateful query read of those it was given, and those it left."""
 
     read: tuple[Waiting, ...]
     left: tuple[Waiting, ...] = ()

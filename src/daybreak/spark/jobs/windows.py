@@ -29,7 +29,7 @@ from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sql.composite import quoted
 from daybreak.spark.tasks.segment_frames import SegmentFrames
-from daybreak.spark.tasks.task import Leaves, Rows
+from daybreak.spark.tasks.task import LeafRows, Leaves
 
 #: The first row of each stream that a query over windows still needs.
 Places = Mapping[str, Cursor]
@@ -43,7 +43,7 @@ class Range(NamedTuple):
     end_us: int
 
     def holds(self, at_us: At) -> Any:
-        """Whether each row with an event time is one: an array of booleans, or Spark's column."""
+        """Tells of each row with an event time whether it is one: an array, or Spark's column."""
         return (at_us >= self.begin_us) & (at_us < self.end_us)
 
 
@@ -167,11 +167,11 @@ class Picker:
         late = _has_late(segment, over) and over.last_closed(before) > first_us
         return None if late else begin_us
 
-    def _rows(self, name: str, ranges: Sequence[Range], *, past_driver: bool) -> Rows:
+    def _rows(self, name: str, ranges: Sequence[Range], *, past_driver: bool) -> LeafRows:
         stream = name.removeprefix(ANCHORS)
         large = [one for one in ranges if past_driver and one.segment.parts]
         time = self.windowing.times[stream]
-        return Rows(
+        return LeafRows(
             self._picked(stream, [one for one in ranges if one not in large]),
             large=tuple(partial(_large_rows, stream, time, one) for one in large),
         )

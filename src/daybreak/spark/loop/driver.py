@@ -50,7 +50,7 @@ from daybreak.spark.failures import LogUnavailable, one_line
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
-from daybreak.spark.loop.hooks import Hooks
+from daybreak.spark.loop.driver_hooks import Hooks
 from daybreak.spark.tasks.runnable import Runnable
 
 #: The engine is woken this often; retries and time limits wait for it.

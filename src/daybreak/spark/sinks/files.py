@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from daybreak.model import EngineBug
 from daybreak.model.errors import ConfigError
-from daybreak.model.overlaps import STAGING
+from daybreak.model.overlaps import LOCK, STAGING
 from daybreak.spark.log.durable import make_folder, move_durably, same_folder
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.partitioning import partitions
@@ -86,7 +86,8 @@ class FileSink(Staging):
         super().restore(file)
 
     def staged(self) -> list[Path]:
-        return sorted(path for path in self._staging.rglob("*") if path.is_file())
+        found = (path for path in self._staging.rglob("*") if path.is_file())
+        return sorted(path for path in found if path.name != LOCK)
 
 
 def refuse_foreign_folder(path: Path, kind: str, partition_by: Sequence[str], place: str) -> None:

@@ -19,12 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from daybreak.model.errors import ConfigError
-from daybreak.model.overlaps import STAGING
+from daybreak.model.overlaps import LOCK, STAGING
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.log.durable import make_folder
 from daybreak.spark.sinks.sink import Sink
 
-_LOCK = "lock"
 #: What a lock file says takes less.
 _MOST_BYTES = 65_536
 
@@ -48,7 +47,7 @@ class FolderLocks:
         if folder is None or query in self._held:
             return None
         try:
-            handle = os.open(make_folder(folder / STAGING) / _LOCK, os.O_RDWR | os.O_CREAT)
+            handle = os.open(make_folder(folder / STAGING) / LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:  # no room, perhaps: that is no reason not to start
             return f"{folder} cannot be locked ({error.strerror})"
         try:

@@ -21,6 +21,7 @@ from typing import BinaryIO, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from daybreak.model.overlaps import LOCK
 from daybreak.spark.log.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 
@@ -147,4 +148,5 @@ class Staging:
         """Nothing to release."""
 
     def staged(self) -> list[Path]:
-        return sorted(self._staging.iterdir()) if self._staging.is_dir() else []
+        found = self._staging.iterdir() if self._staging.is_dir() else ()
+        return sorted(path for path in found if path.name != LOCK)

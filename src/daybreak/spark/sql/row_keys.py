@@ -18,7 +18,7 @@ _WINDOW = "spark.timeWindow"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class KeyPart:
     """A part of a key, equal only to itself."""
 
     name: str
@@ -28,9 +28,9 @@ class Part:
 class Keyed:
     """What is known of rows that replace each other."""
 
-    key: frozenset[Part]
+    key: frozenset[KeyPart]
     #: The parts of the key that a column tells, by its id.
-    told: Mapping[int, frozenset[Part]]
+    told: Mapping[int, frozenset[KeyPart]]
     #: Columns that never change in a row.
     lasting: Ids
     #: The literals that a column may hold, by its id, where nothing else is in it.
@@ -50,7 +50,7 @@ def renamed(rows: Keyed, old: Sequence[int], new: Sequence[int]) -> Keyed:
     )
 
 
-def told_by(expression: Expr, part: Callable[[Expr], frozenset[Part]]) -> frozenset[Part]:
+def told_by(expression: Expr, part: Callable[[Expr], frozenset[KeyPart]]) -> frozenset[KeyPart]:
     """The parts of a key that follow from the value of an expression."""
     found = part(expression)
     if found:

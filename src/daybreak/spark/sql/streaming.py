@@ -61,7 +61,8 @@ class StreamingChecker:
         session, catalyst = self._session()
         for stream, schema in schemas.items():
             if self._known.get(stream) != schema:
-                self._rows(session, stream, schema).createOrReplaceTempView(quoted(stream))
+                rows = self._rows(session, stream, schema, mode)
+                rows.createOrReplaceTempView(quoted(stream))
                 self._known[stream] = schema
         if isinstance(body, FunctionBody):
             frame = _called(body, [session.table(quoted(stream)) for stream in reads])
@@ -107,13 +108,18 @@ class StreamingChecker:
             self._made = session, Catalyst(session)
         return self._made
 
-    def _rows(self, session: SparkSession, stream: str, schema: StructType) -> DataFrame:
+    def _rows(
+        self, session: SparkSession, stream: str, schema: StructType, mode: Mode
+    ) -> DataFrame:
         endless = session.readStream.format("rate").load()
         # NULL itself would be folded into conditions, and Spark would plan another query.
         rows = endless.select([_unknown(f.dataType).alias(f.name) for f in schema.fields])
-        if stream in self._watermarks:
-            rows = rows.withWatermark(*self._watermarks[stream])
-        return rows
+        if stream not in self._watermarks:
+            return rows
+        try:
+            return rows.withWatermark(*self._watermarks[stream])
+        except PySparkException as error:  # its event time has no time zone
+            raise _unfit(mode, error) from None
 
 
 def _unknown(kind: DataType) -> Column:

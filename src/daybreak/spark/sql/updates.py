@@ -25,7 +25,7 @@ from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, conjuncts, ids, ki
 from daybreak.spark.sql.row_keys import (
     Ids,
     Keyed,
-    Part,
+    KeyPart,
     id_of,
     ids_of,
     literals_in,
@@ -71,7 +71,7 @@ class UpdateRules:
         keyed = self._rows(plan)
         if keyed is None:
             return
-        told = frozenset[Part]().union(*(keyed.told.get(c, ()) for c in output_of(plan)))
+        told = frozenset[KeyPart]().union(*(keyed.told.get(c, ()) for c in output_of(plan)))
         missing = sorted(part.name for part in keyed.key - told)
         if missing:
             raise Refused(
@@ -134,7 +134,7 @@ class UpdateRules:
         if name == "Distinct" or (name in ("Except", "Intersect") and not plan.isAll()):
             columns = listed(plan.output())
             _refuse_collated(columns)
-            parts = {int(c.exprId().id()): frozenset({Part(c.name())}) for c in columns}
+            parts = {int(c.exprId().id()): frozenset({KeyPart(c.name())}) for c in columns}
             return Keyed(frozenset().union(*parts.values()), parts, frozenset(parts))
         raise Refused(
             f"has {_SHOWN.get(name, name)}, which is not known to give the rows of a batch in "
@@ -145,9 +145,9 @@ class UpdateRules:
     def _aggregated(self, plan: Plan) -> Keyed:
         groups = [g for g in listed(plan.groupingExpressions()) if not g.foldable()]
         _refuse_collated(groups)
-        parts = [(group, frozenset({Part(shown(group))})) for group in groups]
+        parts = [(group, frozenset({KeyPart(shown(group))})) for group in groups]
 
-        def part(expression: Expr) -> frozenset[Part]:
+        def part(expression: Expr) -> frozenset[KeyPart]:
             found = (told for group, told in parts if expression.semanticEquals(group))
             return next(found, frozenset())
 
@@ -160,7 +160,7 @@ class UpdateRules:
         )
 
     def _projected(self, plan: Plan, below: Keyed) -> Keyed:
-        def part(expression: Expr) -> frozenset[Part]:
+        def part(expression: Expr) -> frozenset[KeyPart]:
             is_column = kind(expression) == "AttributeReference"
             return below.told.get(id_of(expression), frozenset()) if is_column else frozenset()
 
@@ -200,7 +200,7 @@ class UpdateRules:
                 "join before it aggregates and group by the columns of the table, or join with "
                 "one row a key: (SELECT key, max(name) AS name FROM table GROUP BY key)",
             )
-        names = {id_of(c): frozenset({Part(c.name())}) for c in listed(other.output())}
+        names = {id_of(c): frozenset({KeyPart(c.name())}) for c in listed(other.output())}
         told = {column: names[column] for column in rest}
         return replace(
             keyed,
@@ -278,8 +278,8 @@ def _united(plan: Plan, branches: Sequence[Keyed]) -> Keyed:
     """The rows of aggregates behind UNION ALL, whose branches a literal in each tells apart."""
     columns = [output_of(child) for child in listed(plan.children())]
     output = output_of(plan)
-    tag = frozenset({Part("the branch of UNION ALL")})
-    told: dict[int, frozenset[Part]] = {}
+    tag = frozenset({KeyPart("the branch of UNION ALL")})
+    told: dict[int, frozenset[KeyPart]] = {}
     literals: dict[int, frozenset[str]] = {}
     lasting = set[int]()
     tagged = False

@@ -1,1 +1,1 @@
-"""What happens once: a run directory is opened, a start accepted, a run assembled."""
+"""The start of a run: a run directory is opened, a start accepted, a run assembled."""

@@ -43,7 +43,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.loop.driver import Driver
-from daybreak.spark.loop.hooks import Hooks
+from daybreak.spark.loop.driver_hooks import Hooks
 from daybreak.spark.sinks.delivery import Recovery, publish
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.file_sync import FileSyncer
@@ -61,7 +61,13 @@ from daybreak.spark.tasks.prepared.plans import Plans
 from daybreak.spark.tasks.prepared.warmup import WarmUp
 from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.health import Health
-from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks, Task, prune, redeliver
+from daybreak.spark.upkeep.maintenance import (
+    Maintenance,
+    PeriodicTask,
+    PeriodicTasks,
+    prune,
+    redeliver,
+)
 from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
 from daybreak.spark.upkeep.retention import Retention
 
@@ -261,25 +267,27 @@ def _start_tasks(
     log = storage.log
     # A sink may take its time, and so has a thread of its own.
     deliveries = [
-        Task(
+        PeriodicTask(
             "redeliver",
             0.2,
             lambda: redeliver(driver, log, catalog.sinks, syncer, storage.store.confirm, emit),
         ),
     ]
     chores = [
-        Task("storage", 0.2, storage.check),
-        Task("tend", 0.2, inflow.sources.tend),
-        Task("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
-        Task("write_record", 1.0, record.write),
-        Task("prune", 10.0, lambda: prune(log, catalog)),
+        PeriodicTask("storage", 0.2, storage.check),
+        PeriodicTask("tend", 0.2, inflow.sources.tend),
+        PeriodicTask("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
+        PeriodicTask("write_record", 1.0, record.write),
+        PeriodicTask("prune", 10.0, lambda: prune(log, catalog)),
     ]
-    groups = [deliveries, [Task("publish", 0.2, lambda: publish(catalog.sinks))], chores]
+    groups = [deliveries, [PeriodicTask("publish", 0.2, lambda: publish(catalog.sinks))], chores]
     # Spark may take its time to stop a query that was dropped.
-    groups.append([Task("tidy_state", 2.0, stateful.tidy)])
+    groups.append([PeriodicTask("tidy_state", 2.0, stateful.tidy)])
     tables = catalog.application.tables
     if tables.refreshes:
-        groups.append([Task("refresh", 0.2, lambda: tables.refresh(partial(_announce_rows, emit)))])
+        groups.append(
+            [PeriodicTask("refresh", 0.2, lambda: tables.refresh(partial(_announce_rows, emit)))]
+        )
     return tuple(PeriodicTasks(tasks, emit) for tasks in groups)
 
 

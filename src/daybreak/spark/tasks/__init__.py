@@ -1,1 +1,1 @@
-"""What jobs compute, and the engines that compute it."""
+"""Tasks, which jobs compute, and the engines that compute them."""

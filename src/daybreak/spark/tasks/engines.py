@@ -9,16 +9,16 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from daybreak.engine.events import Way
-from daybreak.spark.tasks.task import Leaves, Outcome, Task, Unfit
+from daybreak.spark.tasks.task import Leaves, Task, TaskResult, Unfit
 
 
-class Engine(Protocol):
+class TaskEngine(Protocol):
     """A way to compute tasks."""
 
     def accepts(self, task: Task, leaves: Leaves) -> bool:
-        """Whether it is worth a try; this asks nothing of Spark."""
+        """Tells whether the engine is worth a try; this asks nothing of Spark."""
 
-    def run(self, task: Task, leaves: Leaves) -> Outcome | None:
+    def run(self, task: Task, leaves: Leaves) -> TaskResult | None:
         """The results of the task's queries; None if the task turns out not to fit.
 
         Raises whatever Spark raises.
@@ -28,7 +28,7 @@ class Engine(Protocol):
 class Engines:
     """The engines of one worker, in the order in which they are tried."""
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
+    def __init__(self, engines: Sequence[TaskEngine]) -> None:
         self._engines = engines
         #: How the tasks of the present job were computed.
         self.ways: set[Way] = set()
@@ -39,7 +39,7 @@ class Engines:
         self.ways.clear()
         self._cancelled = cancelled
 
-    def compute(self, tasks: Sequence[Task], leaves: Leaves) -> Outcome:
+    def compute(self, tasks: Sequence[Task], leaves: Leaves) -> TaskResult:
         """The result of the first engine that gives one for one of the tasks.
 
         The tasks are for the same queries, in the order of preference of each engine. An engine

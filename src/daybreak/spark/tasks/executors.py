@@ -23,7 +23,16 @@ from daybreak.spark.log.rows import StagedFile
 from daybreak.spark.log.tables import joined_rows
 from daybreak.spark.sinks.task_writers import TaskWriter, WritesInTasks, handover
 from daybreak.spark.tasks.segment_frames import SegmentFrames
-from daybreak.spark.tasks.task import Answered, Cut, Leaves, Outcome, Result, Rows, Task, Written
+from daybreak.spark.tasks.task import (
+    Answered,
+    Cut,
+    LeafRows,
+    Leaves,
+    Result,
+    Task,
+    TaskResult,
+    Written,
+)
 from daybreak.spark.tasks.worker_session import WorkerSession, is_few
 
 #: A task writes its files when it holds so much.
@@ -34,7 +43,7 @@ _REPORT = "query INT, path STRING, rows BIGINT"
 
 @dataclass(frozen=True)
 class WriteTask:
-    """What a task does with its share of a result."""
+    """Cuts a Spark task's share of a result, and writes each query's rows of it."""
 
     cut: Cut
     writers: tuple[TaskWriter, ...]
@@ -81,16 +90,16 @@ class Executors:
     def accepts(self, task: Task, leaves: Leaves) -> bool:
         return task.job and leaves.past_driver
 
-    def run(self, task: Task, leaves: Leaves) -> Outcome:
+    def run(self, task: Task, leaves: Leaves) -> TaskResult:
         frames = {name: self._frame(name, rows, task) for name, rows in leaves.rows.items()}
         built = task.build(self._session.planning, frames)
         cut = task.cut(built.made)
         with self._spread():
             if task.collects:
-                return Outcome(cut(built.frame.toArrow()), "executors")
-            return Outcome(self._write(task, built.frame, cut, leaves.arrival_ns), "executors")
+                return TaskResult(cut(built.frame.toArrow()), "executors")
+            return TaskResult(self._write(task, built.frame, cut, leaves.arrival_ns), "executors")
 
-    def _frame(self, name: str, rows: Rows, task: Task) -> DataFrame:
+    def _frame(self, name: str, rows: LeafRows, task: Task) -> DataFrame:
         """Rows of large segments, and those in memory."""
         schema, table = task.leaves[name], rows.table
         frames = [make(self._frames) for make in rows.large]
@@ -104,7 +113,7 @@ class Executors:
 
     @contextmanager
     def _spread(self) -> Iterator[None]:
-        """What is gathered by a key is gathered in as many tasks as run at once."""
+        """Lets rows be gathered by a key in as many tasks as run at once."""
         conf, tasks = self._session.spark.conf, self._session.spark.sparkContext.defaultParallelism
         usual = conf.get(_PARTITIONS)
         conf.set(_PARTITIONS, str(max(2, tasks)))

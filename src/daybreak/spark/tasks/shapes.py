@@ -32,7 +32,7 @@ ROWS = "rows"
 
 
 def of_rows(queries: Sequence[Runnable], cell: Sequence[Runnable], schemas: Schemas) -> list[Task]:
-    """What a job over rows computes, in the order in which engines try it.
+    """Lists the tasks of a job over rows, in the order in which engines try them.
 
     ``queries`` are some of a cell, whose common plan is prepared; which of them a job has changes
     from job to job. The Spark job of one query is its own: it is authoritative.
@@ -47,7 +47,7 @@ def of_rows(queries: Sequence[Runnable], cell: Sequence[Runnable], schemas: Sche
 
 
 def of_windows(queries: Sequence[Runnable], schemas: Schemas) -> Task:
-    """What a job over the rows of windows computes."""
+    """Returns the task of a job over the rows of windows."""
     return of_query(queries[0], schemas) if len(queries) == 1 else of_together(queries, schemas)
 
 

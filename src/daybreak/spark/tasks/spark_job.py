@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daybreak.spark.tasks.cuts import CutByMask
-from daybreak.spark.tasks.task import Leaves, Outcome, Task
+from daybreak.spark.tasks.task import Leaves, Task, TaskResult
 from daybreak.spark.tasks.worker_session import WorkerSession, is_few
 
 
@@ -23,7 +23,7 @@ class SparkJob:
             return False
         return not self._in_memory or any(is_few(rows.table) for rows in leaves.rows.values())
 
-    def run(self, task: Task, leaves: Leaves) -> Outcome:
+    def run(self, task: Task, leaves: Leaves) -> TaskResult:
         in_memory = {n: self._in_memory and is_few(rows.table) for n, rows in leaves.rows.items()}
         frames = {
             name: self._session.in_memory(rows.table, task.leaves[name], gathers=task.gathers)
@@ -39,4 +39,4 @@ class SparkJob:
         if task.by_row and all_few and isinstance(cut, CutByMask):
             [rows] = leaves.rows.values()
             since = None if rows.arrived is None else cut.earliest(result, rows.arrived)
-        return Outcome(cut(result), "spark-job" if all_few else "spark-job-on-file", since)
+        return TaskResult(cut(result), "spark-job" if all_few else "spark-job-on-file", since)

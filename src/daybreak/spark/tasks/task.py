@@ -56,7 +56,7 @@ class Planning:
         return self.catalyst.frame(plan, self.spark)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once per key while it is kept."""
+        """Returns what ``make`` gives, made once per key while it is kept."""
         if key not in self._built:
             if len(self._built) >= MOST_BUILT:
                 self._built.clear()
@@ -116,7 +116,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Rows:
+class LeafRows:
     """The rows of one leaf: those in the driver's memory, and those that executors read."""
 
     table: pa.Table
@@ -129,7 +129,7 @@ class Rows:
 class Leaves:
     """The rows of a task."""
 
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, LeafRows]
     #: Whether executors compute and stage the result, since the job reads large segments.
     past_driver: bool = False
     #: When the oldest tuple had arrived.
@@ -138,7 +138,7 @@ class Leaves:
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table]) -> Leaves:
         """Rows in the driver's memory."""
-        return cls({name: Rows(table) for name, table in tables.items()})
+        return cls({name: LeafRows(table) for name, table in tables.items()})
 
     @property
     def tables(self) -> dict[str, pa.Table]:
@@ -153,12 +153,12 @@ class Written:
     num_rows: int
 
 
-#: Rows of a query, or where executors have staged them.
+#: LeafRows of a query, or where executors have staged them.
 Result: TypeAlias = pa.Table | Written
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskResult:
     """The results of a task's queries, and how they were computed."""
 
     results: Sequence[Result]

@@ -77,5 +77,5 @@ class WorkerSession:
 
 
 def is_few(table: pa.Table) -> bool:
-    """Whether a job takes these rows from memory."""
+    """Tells whether a job takes these rows from memory."""
     return bool(table.num_rows <= FEW_ROWS)

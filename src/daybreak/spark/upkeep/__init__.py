@@ -1,1 +1,1 @@
-"""What keeps a run going: removal, retention, health, the record and the event log."""
+"""Upkeep of a run: removal, retention, health, the record and the event log."""

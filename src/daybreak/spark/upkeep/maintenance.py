@@ -22,7 +22,7 @@ from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.loop.driver import Driver
-from daybreak.spark.loop.hooks import Loop
+from daybreak.spark.loop.driver_hooks import Loop
 from daybreak.spark.sinks.delivery import bring, forgo, sweep
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.sink import Sink
@@ -35,7 +35,7 @@ PART_S = 10.0
 COMMITS_KEPT_NS = 60 * 10**9
 
 
-class Task(NamedTuple):
+class PeriodicTask(NamedTuple):
     """Something to do every so many seconds; its name is what ``troubles`` call it."""
 
     name: str
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 class PeriodicTasks:
     """Calls tasks on a thread of its own; a task that fails is called again next time."""
 
-    def __init__(self, tasks: Sequence[Task], emit: Emit = silent) -> None:
+    def __init__(self, tasks: Sequence[PeriodicTask], emit: Emit = silent) -> None:
         self._tasks = tasks
         self._emit = emit
         #: The error of the last call of each task that failed, by its name.
@@ -67,7 +67,7 @@ class PeriodicTasks:
                     self._call(task)
                     due[i] = time.monotonic() + task.every_s
 
-    def _call(self, task: Task) -> None:
+    def _call(self, task: PeriodicTask) -> None:
         name = task.name
         try:
             task.call()

@@ -73,7 +73,8 @@ public class Gates extends StreamingQueryListener {
         if (open) {
             return "the governor was stopped";
         }
-        if (!(x instanceof MicroBatchExecution) || !(x.trigger() instanceof ProcessingTimeTrigger)) {
+        if (!(x instanceof MicroBatchExecution)
+            || !(x.trigger() instanceof ProcessingTimeTrigger)) {
             return "trigger " + x.trigger();
         }
         long intervalMs = ((ProcessingTimeTrigger) x.trigger()).intervalMs();
@@ -98,8 +99,8 @@ public class Gates extends StreamingQueryListener {
     }
 
     /**
-     * Lets a query run one micro-batch, of so many units of each source ("": of all there are); false
-     * if it is gone or does not wait: a gate has one permit at most.
+     * Lets a query run one micro-batch, of so many units of each source ("": of all there are);
+     * false if it is gone or does not wait: a gate has one permit at most.
      */
     public boolean grant(String run, String units) {
         Gate gate = (Gate) gates.get(run);

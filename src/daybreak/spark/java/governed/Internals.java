@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.streaming.*;
 import org.apache.spark.sql.execution.streaming.runtime.*;
 
 /**
- * Reaches what is private in Spark, or stands elsewhere in another version of it. Every name that is
- * reached here is listed in manifest.py.
+ * Reaches what is private in Spark, or stands elsewhere in another version of it. Every name that
+ * is reached here is listed in manifest.py.
  */
 class Internals {
     private static final ConcurrentHashMap<String, Method> METHODS = new ConcurrentHashMap<>();

@@ -7,13 +7,12 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.execution.streaming.*;
 import org.apache.spark.sql.execution.streaming.runtime.*;
-import scala.collection.immutable.Map;
 
 /** How much a query's micro-batches take at most. Guarded by its gate. */
 class Limits {
     private final StreamExecution x;
     /** Of its sources, as the program has set them; null before they are there. */
-    private Map<Object, Object> own = null;
+    private scala.collection.immutable.Map<Object, Object> own = null;
 
     Limits(StreamExecution x) {
         this.x = x;
@@ -22,13 +21,15 @@ class Limits {
     /** How much the next micro-batch takes at most; all there is where internals are missing. */
     void limit(Input[] inputs, String units) {
         try {
-            Map<Object, Object> now = present();
+            scala.collection.immutable.Map<Object, Object> now = present();
             if (own == null && !now.isEmpty()) {
                 own = now;
             }
-            Map<Object, Object> limited = own == null ? now : limited(inputs, units);
+            scala.collection.immutable.Map<Object, Object> limited =
+                own == null ? now : limited(inputs, units);
             if (limited != now) {
-                x.getClass().getMethod("uniqueSources_$eq", new Class<?>[] {Map.class})
+                Class<?>[] kinds = {scala.collection.immutable.Map.class};
+                x.getClass().getMethod("uniqueSources_$eq", kinds)
                     .invoke(x, new Object[] {limited});
             }
         } catch (Throwable missing) {
@@ -37,14 +38,14 @@ class Limits {
     }
 
     @SuppressWarnings("unchecked")  // what reflection returns has no type arguments
-    private Map<Object, Object> present() throws Exception {
-        return (Map<Object, Object>) Internals.call(x, "uniqueSources");
+    private scala.collection.immutable.Map<Object, Object> present() throws Exception {
+        return (scala.collection.immutable.Map<Object, Object>) Internals.call(x, "uniqueSources");
     }
 
     /** The limits of its sources; what the program has set stays an upper bound. */
     @SuppressWarnings("unchecked")  // javac sees a raw type in what Scala returns
-    private Map<Object, Object> limited(Input[] inputs, String units) {
-        Map<Object, Object> limited = own;
+    private scala.collection.immutable.Map<Object, Object> limited(Input[] inputs, String units) {
+        scala.collection.immutable.Map<Object, Object> limited = own;
         String[] most = units.length() == 0 ? new String[0] : units.split(",");
         for (int s = 0; s < most.length && s < inputs.length; s++) {
             Object source = inputs[s].source;
@@ -56,7 +57,8 @@ class Limits {
             }
             boolean files = inputs[s].feed instanceof FileFeed;
             Object least = least((ReadLimit) before.get(), Long.parseLong(most[s]), files);
-            limited = (Map<Object, Object>) limited.updated(source, least);
+            limited = (scala.collection.immutable.Map<Object, Object>)
+                limited.updated(source, least);
         }
         return limited;
     }

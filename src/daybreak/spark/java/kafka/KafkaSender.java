@@ -12,7 +12,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 
 /** Unpacks the rows of a delivery, which cross to the JVM in one call, and sends them. */
 public class KafkaSender {
-    /** Returns when the broker has acknowledged all rows; {@code first}: the number of the first. */
+    /** Returns when the broker has acknowledged all rows, counted from {@code first}. */
     public void send(
         KafkaProducer<byte[], byte[]> producer, String topic, byte[] rows, String query, String job,
         int first

@@ -45,7 +45,7 @@ class Columns {
         return text.substring(1, text.length() - 1);
     }
 
-    /** Notes what is read of leaves; ``needed``: ids of columns that operators above read, or null. */
+    /** Notes what is read of leaves; needed: ids of columns that operators above read, or null. */
     private void read(LogicalPlan plan, Set<Long> needed) {
         if (Plans.isTrain(plan)) {
             int number = Plans.number(plan);

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What all that looks at plans needs to know: leaves, rows in memory, and Scala's lists as Java's. */
+/** What is asked of plans everywhere: leaves, rows in memory, and Scala's lists as Java's. */
 class Plans {
     private Plans() {}
 

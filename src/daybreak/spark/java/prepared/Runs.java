@@ -113,7 +113,8 @@ public class Runs {
         TrainPlan plan, TaskContextImpl task, String folder, int masks, long mostBytes
     ) throws Exception {
         if (masks > 0 && plan.partitions.length != 1) {
-            throw new IllegalStateException("places count within a partition, and there are several");
+            throw new IllegalStateException(
+                "places count within a partition, and there are several");
         }
         DataOutputStream out = new DataOutputStream(
             new BufferedOutputStream(new FileOutputStream(folder + "/out"), 1 << 16));
@@ -124,7 +125,8 @@ public class Runs {
                     task, plan.rdd.iterator(partition, task));
                 Kept kept = masks > 0 ? new Kept(rows, masks) : null;
                 Iterator<byte[]> batches = ArrowConverters$.MODULE$.toBatchWithSchemaIterator(
-                    kept != null ? kept : rows, plan.schema, 1L << 17, 1L << 24, "UTC", true, false);
+                    kept != null ? kept : rows, plan.schema, 1L << 17, 1L << 24, "UTC", true,
+                    false);
                 while (batches.hasNext()) {
                     byte[] batch = (byte[]) batches.next();
                     if (out.size() + 4L + batch.length > mostBytes) {

@@ -12,9 +12,9 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 
 /**
- * A physical plan over one partition, without exchanges. Everything that Spark computes once and keeps
- * (a broadcast, a subquery) must not depend on a stream: it would give the rows of the first train
- * again and again.
+ * A physical plan over one partition, without exchanges. Everything that Spark computes once and
+ * keeps (a broadcast, a subquery) must not depend on a stream: it would give the rows of the first
+ * train again and again.
  */
 class SinglePartition {
     /** Operators whose output over the rows of a task depends on these rows alone. */

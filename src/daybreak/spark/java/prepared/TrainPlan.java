@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 
 /** A physical plan over trains as a task of one stage: what executors get, serialized. */
-public class TrainPlan {
+public final class TrainPlan {
     final StructType schema;
     final Properties settings;
     private final byte[] task;

@@ -41,8 +41,8 @@ public class StreamRows implements Source {
     }
 
     /**
-     * The rows of the steps after start, up to end. A step that is not there is an error: it must not
-     * pass for one without rows.
+     * The rows of the steps after start, up to end. A step that is not there is an error: it must
+     * not pass for one without rows.
      */
     @Override
     public Dataset<Row> getBatch(Option<Offset> start, Offset end) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daybreak.spark.tasks.cuts import CutByMask
 from daybreak.spark.tasks.prepared.plans import PlanRunner
-from daybreak.spark.tasks.task import Leaves, Outcome, Task
+from daybreak.spark.tasks.task import Leaves, Task, TaskResult
 from daybreak.spark.tasks.worker_session import WorkerSession
 
 
@@ -18,7 +18,7 @@ class PreparedPlans:
     def accepts(self, task: Task, leaves: Leaves) -> bool:
         return task.prepared and not leaves.past_driver
 
-    def run(self, task: Task, leaves: Leaves) -> Outcome | None:
+    def run(self, task: Task, leaves: Leaves) -> TaskResult | None:
         """None, with the reason counted, if the plan cannot be made or run."""
         found = self._runner.run(task, leaves.tables, self._session.versions)
         if found is None:
@@ -30,4 +30,4 @@ class PreparedPlans:
             if rows.arrived is not None:
                 kept = rows.arrived if found.places is None else rows.arrived[found.places]
                 since = cut.earliest(result, kept)
-        return Outcome(cut(result), "prepared", since)
+        return TaskResult(cut(result), "prepared", since)
