@@ -21,7 +21,7 @@ def refuse_null_keys(rows: pa.Table, key: Iterable[str]) -> None:
         if rows.column(name).null_count:
             raise ValueError(
                 f"{rows.column(name).null_count} rows have NULL in {name!r}, a column of their "
-                "key, and could not be replaced; use coalesce() in the query, or leave them out"
+                "key, and could not be replaced; group by coalesce(...) of it, or leave them out"
             )
 
 
