@@ -91,7 +91,7 @@ def pyspark_version() -> str | None:
 
 
 def check_internals() -> Iterator[CheckResult]:
-    """What Daybreak uses of Spark beyond its API, looked up in the jars; nothing where none are."""
+    """Looks up in the jars what Daybreak uses of Spark beyond its API; nothing without jars."""
     jars, spec = _spark_folder() / "jars", find_spec("pyspark")
     if not _jars(jars.parent):
         return

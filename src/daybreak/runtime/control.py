@@ -128,7 +128,7 @@ class ControlServer:
 
 
 def _received(asker: socket.socket) -> bytes:
-    """What comes next, however long it takes; empty at the end."""
+    """Waits for what comes next, however long it takes; empty at the end."""
     while True:
         with suppress(TimeoutError):
             return asker.recv(2**16)

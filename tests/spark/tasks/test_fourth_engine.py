@@ -76,5 +76,4 @@ def test_a_fourth_engine_computes_what_it_accepts_and_leaves_the_rest(
             wanted = spark.sql(texts[query.name]).toArrow().cast(query.schema)
             assert isinstance(result, pa.Table)
             assert result.equals(wanted)
-    assert fourth.computed == [("some", "all")]
-    assert engines.ways == {"prepared", "spark-job"}
+    assert (fourth.computed, engines.ways) == ([("some", "all")], {"prepared", "spark-job"})

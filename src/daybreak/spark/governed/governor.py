@@ -366,8 +366,6 @@ class Governor:
             return self._report._repr_html_()
         return snapshot_html(repr(self).strip("<>"), self.snapshot())
 
-    # Small parts
-
     def _do(self, change: Callable[[], None]) -> None:
         """On the loop's thread, between two decisions."""
         if self._driver.failure is not None:

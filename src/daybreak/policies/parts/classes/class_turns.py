@@ -44,21 +44,21 @@ def quotas(priorities: Sequence[float], period: float) -> list[float]:
 
 
 class Credits:
-    """How much time each class may take at its turn."""
+    """Keeps how much time each class may take at its turn."""
 
     def __init__(self, quota: Sequence[float]) -> None:
         self.quota = list(quota)
         self.credit = list(quota)
 
     def begins(self, cls: int) -> bool:
-        """Whether the class may run at this turn; one in debt skips it and gains its quota."""
+        """Tells whether the class may run at this turn; in debt it skips it and gains its quota."""
         if self.credit[cls] > 0:
             return True
         self.credit[cls] += self.quota[cls]
         return False
 
     def debt(self, cls: int) -> int:
-        """How many turns the class skips before it begins again."""
+        """Returns how many turns the class skips before it begins again."""
         credit, quota = self.credit[cls], self.quota[cls]
         if credit > 0:
             return 0
@@ -81,7 +81,7 @@ class Credits:
 
 
 class QuotaSlice:
-    """How long a class may run per slot; follows what the classes turn out to need."""
+    """Sets how long a class may run per slot, following what the classes turn out to need."""
 
     def __init__(self, initial_ns: float) -> None:
         self.slice_ns = initial_ns

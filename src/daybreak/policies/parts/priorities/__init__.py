@@ -1,1 +1,1 @@
-"""What running a box or query is worth now: by rate, freshness or QoS."""
+"""The worth of running a box or query now: by rate, freshness or QoS."""

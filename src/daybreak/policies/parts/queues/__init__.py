@@ -1,1 +1,1 @@
-"""What is ready, in which order, and how much of it is taken: lists, queues, trains."""
+"""Ready boxes, their order, and how much is taken of them: lists, queues, trains."""
