@@ -199,3 +199,12 @@ def test_a_time_zone_is_checked_by_name() -> None:
             ConfigError, match=r"pipeline:3: .*timezone .* is not known; .*give a name"
         ):
             Pipeline.parse(zoned.replace("{}", name))
+
+
+def test_a_stream_chooses_who_reads_its_source() -> None:
+    query = '[queries.q]\nsql = "SELECT * FROM a"'
+    declared = '[streams.a]\ningest = "direct"\n[streams.b]\ningest = "spark"\n[streams.c]\n'
+    found = Pipeline.parse(declared + query)
+    assert [stream.ingest for stream in found.streams] == ["direct", "spark", "auto"]
+    with pytest.raises(ConfigError, match=r"ingest 'drict'; did you mean 'direct'\?"):
+        Pipeline.parse(f'[streams.a]\ningest = "drict"\n{query}')

@@ -130,6 +130,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "streams.NAME.options": ("", "Options of the source."),
     "streams.NAME.trigger": (f"`{toml(StreamSpec(name='').trigger)}`", "How often the source is "
                              "polled."),
+    "streams.NAME.ingest": (f"`{toml(StreamSpec(name='').ingest)}`", '`"direct"`: Spark\'s readers '
+                            'run on a thread of the driver, without a Spark job; `"spark"`: a '
+                            'StreamingQuery reads the source; `"auto"`: direct where the source '
+                            "allows it ([how](../design/spark.md))."),
     "streams.NAME.time": ("arrival time", "The event-time column, a `TIMESTAMP` or "
                           "`TIMESTAMP_NTZ`."),
     "streams.NAME.watermark": ('`"0 seconds"`', "How late a row may be behind the largest event "

@@ -18,7 +18,7 @@ from daybreak.model.durations import duration_us
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import DEFAULT_CLASS
 from daybreak.model.qos import QoSGraph
-from daybreak.model.specs import MODES, QuerySpec, SinkSpec, StreamSpec, TableSpec
+from daybreak.model.specs import INGEST_WAYS, MODES, QuerySpec, SinkSpec, StreamSpec, TableSpec
 from daybreak.model.tables import Named, Table, flat, params_from
 from daybreak.model.texts import refuse_surrogates
 
@@ -34,6 +34,9 @@ def read_stream(name: str, table: Table) -> StreamSpec:
     if path is not None:
         options["path"] = path
     arrivals = table.child("arrivals")
+    ingest = table.get("ingest", str, "auto")
+    if ingest not in INGEST_WAYS:
+        raise table.error(f"ingest {ingest!r}", suggestion(ingest or "", INGEST_WAYS), "ingest")
     spec = StreamSpec(
         name=name,
         arrivals=None if arrivals is None else _arrivals(arrivals),
@@ -45,6 +48,7 @@ def read_stream(name: str, table: Table) -> StreamSpec:
         idle_timeout=table.get("idle_timeout", str),
         retain=table.get("retain", str),
         trigger=table.get("trigger", str) or _DEFAULT_TRIGGER,
+        ingest=ingest,
     )
     table.done()
     return spec

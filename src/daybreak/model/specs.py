@@ -16,6 +16,10 @@ from daybreak.model.qos import QoSGraph
 #: or the whole result, replaced.
 Mode: TypeAlias = Literal["append", "update", "complete"]
 MODES: tuple[Mode, ...] = ("append", "update", "complete")
+#: Who reads a source: this driver's own threads, a StreamingQuery of Spark's, or the former where
+#: the source allows it.
+IngestWay: TypeAlias = Literal["auto", "direct", "spark"]
+INGEST_WAYS: tuple[IngestWay, ...] = ("auto", "direct", "spark")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,7 @@ class StreamSpec:
     #: How long segments are kept for ad-hoc queries, whether or not a query still needs them.
     retain: str | None = None
     trigger: str = "100 milliseconds"
+    ingest: IngestWay = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

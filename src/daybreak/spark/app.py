@@ -26,7 +26,7 @@ from daybreak.model.pipeline import Pipeline
 from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
-from daybreak.model.specs import Mode, SinkSpec, StreamSpec, TableSpec, ViewSpec
+from daybreak.model.specs import IngestWay, Mode, SinkSpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl
 from daybreak.model.texts import refuse_surrogates
 from daybreak.policies.base import BasePolicy
@@ -181,17 +181,18 @@ class App:
         idle_timeout: str | None = None,
         retain: str | None = None,
         trigger: str = "100 milliseconds",
+        ingest: IngestWay = "auto",
     ) -> None:
         """Declares a stream: any Structured Streaming source, or ``format="generator"``.
 
         ``time`` names the column with the event time, which windows need; ``watermark`` says how
         late a row may be. Durations are texts such as ``"10 seconds"``. ``retain``: for so long
-        rows are kept for ad-hoc queries. ``ConfigError`` if the name is taken.
+        rows are kept for ad-hoc queries. ``ingest``: how Spark's readers run.
         """
         values = {
             "format": format, "schema": schema, "path": path, "options": options,
             "arrivals": arrivals, "time": time, "watermark": watermark,
-            "idle_timeout": idle_timeout, "retain": retain, "trigger": trigger,
+            "idle_timeout": idle_timeout, "retain": retain, "trigger": trigger, "ingest": ingest,
         }  # fmt: skip
         if name in self._streams:
             raise ConfigError(f"stream {name!r}", "is declared twice", "rename one of them")
