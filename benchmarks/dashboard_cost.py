@@ -99,10 +99,10 @@ def measure(run: Run, served: Dashboard, rounds: int, seconds: float) -> dict[st
         return round(sum(s[key] for s in of) / len(of), 5)
 
     return {
-        "queries": len(run.parts.catalog.application.checked),
+        "queries": len(run.parts.accepted.catalog.application.checked),
         "rounds": rounds,
         "seconds": seconds,
-        "jobs": len(run.parts.figures.history.jobs),
+        "jobs": len(run.parts.keeping.figures.history.jobs),
         "server_threads_closed": mean(without, "own"),
         "server_threads_open": mean(with_page, "own"),
         "process_closed": mean(without, "process"),

@@ -77,13 +77,13 @@ def measure(spark: SparkSession, window: str, panes: bool, seconds: int, rows: i
     try:
         policy = make_policy_with("fcfs", train=60 * rows)
         with app.run(policy, run_dir=folder / "run", workers=1, on_failure="report") as run:
-            run.parts.driver.ask(hold)
+            run.parts.scheduling.driver.ask(hold)
             for number in range(seconds):
-                made = run.parts.store.append(
+                made = run.parts.storage.store.append(
                     "s", "by-hand", number, [0, 0], second(number, rows), time.time_ns()
                 )
                 assert made is not None
-                run.parts.arrivals.on_segment(made)
+                run.parts.scheduling.arrivals.on_segment(made)
             gate.set()
             run.drain(timeout_s=3600, flush=True)
         if run.failures:

@@ -195,7 +195,7 @@ def asked(run: Run, line: bytes) -> str:
     """What the run answered to a line."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
         asker.settimeout(60.0)
-        asker.connect(str(run.parts.control.path))
+        asker.connect(str(run.parts.control.server.path))
         asker.sendall(line)
         answer = b""
         while not answer.endswith(b"\n"):

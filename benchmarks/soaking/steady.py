@@ -63,7 +63,7 @@ def steady_app(spark: SparkSession, folder: Path, queries: int, rate_per_s: floa
 
 def measure(run: Run) -> dict[str, float]:
     """What may not grow, at this moment, after a collection of both heaps."""
-    jvm: Any = run.parts.catalog.application.spark.sparkContext._jvm
+    jvm: Any = run.parts.accepted.catalog.application.spark.sparkContext._jvm
     gc.collect()
     runtime = getattr(jvm, "java.lang.Runtime").getRuntime()
     getattr(jvm, "java.lang.System").gc()
@@ -80,12 +80,18 @@ def measure(run: Run) -> dict[str, float]:
         "Python threads": float(threading.active_count()),
         "log MB": sum(size_bytes(path) for path in log) / 2**20,
         "segments": float(
-            sum(len(run.parts.store.segments(s)) for s in run.parts.catalog.application.streams)
+            sum(
+                len(run.parts.storage.store.segments(s))
+                for s in run.parts.accepted.catalog.application.streams
+            )
         ),
         "waiting": float(
-            sum(run.parts.driver.waiting(b)[0] for b in range(len(run.parts.figures.state.pending)))
+            sum(
+                run.parts.scheduling.driver.waiting(b)[0]
+                for b in range(len(run.parts.keeping.figures.state.pending))
+            )
         ),
-        "answered": float(sum(run.parts.figures.state.tuples_in)),
+        "answered": float(sum(run.parts.keeping.figures.state.tuples_in)),
         "Python MB": status(os.getpid(), "VmRSS") / 2**10,
         "JVM MB": status(pid, "VmRSS") / 2**10,
     }

@@ -130,7 +130,11 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     run, page = theatre.run, theatre.open()
     high, low = page.locator("[data-class=high]"), page.locator("[data-class=low]")
     expect(low.locator(".figures div:last-child dd")).to_have_text("0")
-    before = run.parts.figures.history.jobs[-1].seq if run.parts.figures.history.jobs else -1
+    before = (
+        run.parts.keeping.figures.history.jobs[-1].seq
+        if run.parts.keeping.figures.history.jobs
+        else -1
+    )
     theatre.feed(4000)
     expect(low.locator(".figures div:last-child dd")).not_to_have_text("0")
     expect(high.locator(".figures div:nth-child(2) dd")).to_contain_text("s")
@@ -140,7 +144,9 @@ def test_a_burst_appears_and_a_click_changes_who_runs_next(theatre: Theatre) -> 
     def ran(cls: str, wanted: Callable[[JobRow], bool]) -> list[bool]:
         """Of the first twenty jobs that are wanted: which were of a class."""
         ours = {n for q, n in names.items() if (q == "alarm") == (cls == "high")}
-        return [j.queries[0] in ours for j in run.parts.figures.history.jobs if wanted(j)][:20]
+        return [j.queries[0] in ours for j in run.parts.keeping.figures.history.jobs if wanted(j)][
+            :20
+        ]
 
     def fed(job: JobRow) -> bool:
         return job.seq > before

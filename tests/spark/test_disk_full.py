@@ -56,7 +56,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         refuse()
         sync_all(paths)
 
-    commit, forget = run.parts.log.commit, run.parts.log.forget_segments
+    commit, forget = run.parts.storage.log.commit, run.parts.storage.log.forget_segments
 
     def counted(*arguments: Any) -> Any:
         try:
@@ -74,15 +74,17 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     def spells() -> None:
         while not over.wait(chance.uniform(0.05, 0.3)):
             full.set()
-            run.parts.log.database.rows("PRAGMA max_page_count = 1")  # not below what it has
+            run.parts.storage.log.database.rows(
+                "PRAGMA max_page_count = 1"
+            )  # not below what it has
             over.wait(chance.uniform(0.05, 0.3))
             full.clear()
-            run.parts.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
+            run.parts.storage.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr("daybreak.spark.sinks.delivery.sync_files", sync_many)
-    monkeypatch.setattr(run.parts.log, "commit", counted)
-    monkeypatch.setattr(run.parts.log, "forget_segments", forgetting)
+    monkeypatch.setattr(run.parts.storage.log, "commit", counted)
+    monkeypatch.setattr(run.parts.storage.log, "forget_segments", forgetting)
     thread = threading.Thread(target=spells)
     thread.start()
     try:
@@ -91,7 +93,7 @@ def failing_disk(run: Run, seed: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
         over.set()
         thread.join()
         full.clear()
-        run.parts.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
+        run.parts.storage.log.database.rows(f"PRAGMA max_page_count = {2**31 - 2}")
 
 
 def test_a_disk_that_is_full_now_and_then_loses_nothing(
@@ -141,7 +143,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
             form, sql="SELECT reading FROM readings", sink={"format": form, "path": f"out/{form}"}
         )
     with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(retry_s=0.02)) as run:
-        commit, left = run.parts.log.commit, [6]
+        commit, left = run.parts.storage.log.commit, [6]
 
         def full(*arguments: Any) -> Any:
             if left[0] > 0:
@@ -149,13 +151,13 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
                 raise LogUnavailable("database or disk is full")
             return commit(*arguments)
 
-        monkeypatch.setattr(run.parts.log, "commit", full)
+        monkeypatch.setattr(run.parts.storage.log, "commit", full)
         run.drain()
         assert left == [0]
-        staged = [p for sink in run.parts.catalog.sinks.values() for p in sink.staged()]
+        staged = [p for sink in run.parts.accepted.catalog.sinks.values() for p in sink.staged()]
         assert len(staged) >= 6, "they are still there"
-        prune(run.parts.log, run.parts.catalog)
-        assert not [p for sink in run.parts.catalog.sinks.values() for p in sink.staged()]
+        prune(run.parts.storage.log, run.parts.accepted.catalog)
+        assert not [p for sink in run.parts.accepted.catalog.sinks.values() for p in sink.staged()]
     for form in ("json", "csv"):
         assert sum(len(p.read_text().splitlines()) for p in (tmp_path / f"out/{form}").glob("*.*"))
 

@@ -97,7 +97,7 @@ def batch(spark: SparkSession, run: Run, known: Batches) -> dict[str, Counter[st
     if key in known:
         return known[key]
     session = spark.newSession()
-    schemas = run.parts.catalog.application.schemas
+    schemas = run.parts.accepted.catalog.application.schemas
     frames = {name: session.createDataFrame(data, schemas[name]) for name, data in rows.items()}
     for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
@@ -216,8 +216,8 @@ def test_what_changes_while_it_runs_holds_at_the_next_schedule(
     with declare(spark).run(policy, run_dir=tmp_path / "run") as run:
         run.change_class_priority("low", 90)
         assert (
-            run.parts.figures.state.class_priority[
-                run.parts.catalog.application.network.class_index["low"]
+            run.parts.keeping.figures.state.class_priority[
+                run.parts.accepted.catalog.application.network.class_index["low"]
             ]
             == 90
         )

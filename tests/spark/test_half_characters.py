@@ -113,7 +113,7 @@ def test_commands_and_calls_of_a_run(spark: SparkSession, tmp_path: Path) -> Non
             with pytest.raises(ConfigError) as found:
                 asked()
             str(found.value).encode()
-        assert run.parts.log.declarations() == {}
+        assert run.parts.storage.log.declarations() == {}
         run.pause("q")
         run.resume("q")
     with pytest.raises(ConfigError, match=r"run directory: .* its path is half of one") as found:

@@ -264,7 +264,7 @@ def test_malformed_records_are_kept_aside_once(spark: SparkSession, tmp_path: Pa
 def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
     app = declare(spark)
     run = app.run("fcfs", run_dir=tmp_path / "run", limits=SOON)
-    append, failures = run.parts.store.append, [0]
+    append, failures = run.parts.storage.store.append, [0]
 
     def full(*args: Any, **more: Any) -> Any:
         if failures[0] < 2:
@@ -272,7 +272,7 @@ def test_a_source_that_fails_is_started_again(spark: SparkSession, tmp_path: Pat
             raise OSError(28, "No space left on device")
         return append(*args, **more)
 
-    run.parts.store.__dict__["append"] = full
+    run.parts.storage.store.__dict__["append"] = full
     with run:
         until(lambda: failures[0] == 2)
         run.drain()
@@ -293,13 +293,13 @@ def test_a_full_log_is_skipped_by_those_that_may(spark: SparkSession, tmp_path: 
         run.pause("archive")
         run.drain()
         assert readings(run, "alarm") == list(range(4000))
-        until(lambda: run.parts.retention.unread_bytes() <= limits.log_max_bytes)
+        until(lambda: run.parts.keeping.retention.unread_bytes() <= limits.log_max_bytes)
         run.resume("archive")
         run.drain()
         lost = stands(run, "archive")["losses"]["full"]
         kept = readings(run, "archive")
         assert len(kept) == len(set(kept)) == 4000 - lost
-        ranges = [entry for entry in run.parts.log.lost() if entry["query"] == "archive"]
+        ranges = [entry for entry in run.parts.storage.log.lost() if entry["query"] == "archive"]
         assert sum(entry["rows"] for entry in ranges) == lost > 0
     assert run.report().manifest["lost"] == {"archive": {"full": lost}}
 

@@ -140,10 +140,10 @@ def test_results_are_those_of_a_batch_and_no_row_passes_the_driver(
         run.drain()
         feed(tmp_path / "in/sales", ROWS, 600, 1)
         run.drain(flush=True)
-        snapshot, store = run.snapshot(), run.parts.store
+        snapshot, store = run.snapshot(), run.parts.storage.store
         newest = store.segments("sales")[-1]
         some = Waiting(0, "sales", 3, newest.seq, 2, whole=True)
-        schemas = run.parts.catalog.application.schemas
+        schemas = run.parts.accepted.catalog.application.schemas
         cut = SegmentFrames(spark, schemas, store).frame("sales", [some]).toArrow()
         [file] = store.files([some])
         assert cut["n"].to_pylist() == pq.read_table(file.path)["n"].to_pylist()[2:5]

@@ -169,7 +169,7 @@ def test_an_ad_hoc_query_reads_what_a_query_reads(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.pause("q")
         feed(run, [("a", 0, [{"n": n, "k": 0, "v": 0, "at": n} for n in range(3)])])
-        schemas, kept = run.parts.catalog.application.schemas, Kept(tmp_path / "run")
+        schemas, kept = run.parts.accepted.catalog.application.schemas, Kept(tmp_path / "run")
 
         def asked(sql: str) -> list[dict[str, Any]]:
             return cast("list[dict[str, Any]]", ad_hoc(spark, kept, schemas, sql).to_pylist())

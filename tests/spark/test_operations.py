@@ -168,7 +168,7 @@ def test_a_result_that_a_dropped_query_owed_does_not_reach_its_successor(
         feed(run, source, 10, 20)
         assert readings(run, "owing") == list(range(-19, -9))
     with declare_files(spark, source).run("fcfs", run_dir=folder) as run:
-        assert len(run.parts.recovered.orphaned) == 1
+        assert len(run.parts.accepted.recovered.orphaned) == 1
         feed(run, source, 20, 30)
         assert readings(run, "owing") == list(range(-29, -19))
 
@@ -219,7 +219,7 @@ def test_one_result_that_a_sink_refuses_is_given_up_and_the_next_arrive(
         assert run.resume("picky", skip=True) == 10
         feed(run, source, 30, 40)
         assert sorted(found) == list(range(20, 40))
-        until(lambda: not run.parts.log.undelivered())
+        until(lambda: not run.parts.storage.log.undelivered())
     assert "query picky: 20 rows were given up (refused)" in loss_lines(run.report())
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert [(e["rows"], e["why"]) for e in events if e["event"] == "gave-up"] == [
@@ -365,7 +365,7 @@ def test_a_query_without_capacity_is_judged_refused_or_forced(
         assert "--force" in said.replace("\n", " ")
         names = [q["name"] for q in call(run.folder, "snapshot")["queries"]]
         assert names == ["a", "b", "c"], "neither judging nor refusing registers it"
-        assert "d" not in run.parts.log.queries()
+        assert "d" not in run.parts.storage.log.queries()
         code, said, _ = daybreak("register", folder, *declared, "--force")
         assert code == 0
         assert "query d is running" in said

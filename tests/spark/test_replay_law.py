@@ -73,7 +73,7 @@ def test_a_run_on_spark_repeats_itself(
     policy: str,
     express: int,
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.start.assembly.Engine", JournalEngine)
+    monkeypatch.setattr("daybreak.spark.start.run_scheduling.Engine", JournalEngine)
     app = App.from_pipeline(Pipeline.parse(PIPELINE.replace("POLICY", policy)), spark)
     with app.run(run_dir=tmp_path / "run", workers=2, express=express, on_failure="report") as run:
         run.change_class_priority("low", 3)
@@ -83,7 +83,7 @@ def test_a_run_on_spark_repeats_itself(
         run.set_policy("fcfs")
         run.drop("more")
         run.drain(120, flush=True)
-        engine = run.parts.driver.engine
+        engine = run.parts.scheduling.driver.engine
     assert isinstance(engine, JournalEngine)
     assert run.failures.keys() == {"broken"}
     kinds = {type(event) for told in engine.journal for event in told.events}

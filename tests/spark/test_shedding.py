@@ -64,8 +64,8 @@ def arrived(run: Run) -> dict[Cursor, dict[str, Any]]:
     """Every row by its place: all segments are retained."""
     return {
         Cursor(segment.seq, row): values
-        for segment in run.parts.store.segments("readings")
-        for row, values in enumerate(run.parts.store.table(segment).to_pylist())
+        for segment in run.parts.storage.store.segments("readings")
+        for row, values in enumerate(run.parts.storage.store.table(segment).to_pylist())
     }
 
 
@@ -76,14 +76,14 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
     app = App.from_pipeline(Pipeline.parse(PIPELINE), spark)
     with app.run(run_dir=tmp_path / "run", workers=1) as run:
         deadline = time.monotonic() + 300
-        while run.parts.log.losses().get("slow", {}).get("shed", 0) < 500:
+        while run.parts.storage.log.losses().get("slow", {}).get("shed", 0) < 500:
             assert time.monotonic() < deadline, (
-                run.parts.figures.state.calls,
+                run.parts.keeping.figures.state.calls,
                 run.troubles,
-                run.parts.log.losses(),
+                run.parts.storage.log.losses(),
             )
             run.wait(0.1)
-        log = run.parts.log
+        log = run.parts.storage.log
         run.parts.threads.close()  # as ``stop`` does; the log is still open
         rows, ends, lost = arrived(run), log.cursors(), log.lost()
         shed, answered = {}, {}
@@ -98,8 +98,8 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
             found = sorted(table["reading"].to_pylist())
             assert found == [rows[at]["reading"] for at in kept if keeps(rows[at])], query
             shed[query], answered[query] = len(passed) - len(kept), len(kept)
-            waiting = run.parts.driver.waiting(
-                run.parts.catalog.application.network.query_index[query]
+            waiting = run.parts.scheduling.driver.waiting(
+                run.parts.accepted.catalog.application.network.query_index[query]
             )[0]
             assert len(kept) + shed[query] + waiting == len(rows), query
         windows = run.rows("counted")

@@ -93,7 +93,7 @@ def test_the_same_run_is_told_alive_by_socket_and_from_its_record(
     assert ended.changes == read.changes
     points = [p.classes[0] for p in ended.points]
     assert sum(p.answered for p in points) == alive.classes[0].answered
-    stale = run.report().staleness[run.parts.catalog.application.network.query_index["c"]]
+    stale = run.report().staleness[run.parts.accepted.catalog.application.network.query_index["c"]]
     assert ended.queries[2].name == "c"
     assert ended.queries[2].staleness == pytest.approx(stale, abs=1e-4)
     assert ended.points[-1].classes[1].staleness == pytest.approx(

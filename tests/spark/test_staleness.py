@@ -114,7 +114,7 @@ def test_it_is_what_a_row_by_row_account_says(
     jobs = pq.read_table(tmp_path / "run/record/jobs.parquet").to_pydict()
     assert (max(jobs["together"]) > 1) == (rider_bound_s > 0)
     measured = dict(zip(report.queries, report.staleness.tolist(), strict=True))
-    start_ns = run.parts.driver.accounts.start_ns
+    start_ns = run.parts.scheduling.driver.accounts.start_ns
     for name, (_, passes) in FILTERS.items():
         exact = brute_force(name, rows, passes, jobs, report, start_ns)
         assert measured[name] == pytest.approx(exact, abs=1e-12), name
@@ -143,14 +143,14 @@ def test_weights_follow_the_subscribers_while_it_runs(spark: SparkSession, tmp_p
     with pytest.raises(ConfigError, match="has a weight and subscribers"):
         app.query("both", sql="SELECT reading FROM readings", weight=0.3, subscribers=2)
     with app.run("fas-mcq", run_dir=tmp_path / "run") as run:
-        index = run.parts.catalog.application.network.query_index
-        assert run.parts.figures.state.query_weight == [0.1, 1.0, 0.3]
+        index = run.parts.accepted.catalog.application.network.query_index
+        assert run.parts.keeping.figures.state.query_weight == [0.1, 1.0, 0.3]
         assert [index[n] for n in ("few", "many", "own")] == [0, 1, 2]
         run.set_subscribers("few", 400)
-        assert run.parts.figures.state.query_weight == [1.0, 0.25, 0.3]
+        assert run.parts.keeping.figures.state.query_weight == [1.0, 0.25, 0.3]
         run.set_weight("many", 0.5)
         run.set_subscribers("few", 800)
-        assert run.parts.figures.state.query_weight == [1.0, 0.5, 0.3]
+        assert run.parts.keeping.figures.state.query_weight == [1.0, 0.5, 0.3]
         with pytest.raises(ConfigError, match="-1 subscribers"):
             run.set_subscribers("few", -1)
         run.drain()

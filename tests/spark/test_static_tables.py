@@ -84,7 +84,7 @@ def test_a_table_is_refreshed_without_a_restart(spark: SparkSession, folder: Pat
 
     every = ("alone", "one", "other", "viewed", "function")
     with app.run("stride", run_dir=folder / "run") as run:
-        tables = run.parts.catalog.application.tables
+        tables = run.parts.accepted.catalog.application.tables
         write_rows(folder, range(12))
         for query in every:
             assert names(run, query, range(12)) == {"old"}
@@ -117,11 +117,11 @@ def test_a_job_keeps_the_versions_it_began_with(spark: SparkSession, folder: Pat
     app = declare(spark, folder)
     app.query("one", sql=JOIN)
     with app.run("stride", run_dir=folder / "run") as run:
-        runner = run.parts.runners.named("test")
-        [query] = run.parts.catalog.runnables
+        runner = run.parts.scheduling.runners.named("test")
+        [query] = run.parts.accepted.catalog.runnables
         schema = pa.schema([("n", pa.int32()), ("station", pa.int32())])
         rows = {"readings": pa.table({"n": [1], "station": [1]}, schema=schema)}
-        tables = run.parts.catalog.application.tables
+        tables = run.parts.accepted.catalog.application.tables
 
         def compute() -> str:
             task = of_query(query, runner._session.schemas)

@@ -286,8 +286,8 @@ def test_a_query_that_was_left_out_continues_where_it_was(
     # Left out of a start that is accepted, it is kept, and what arrives meanwhile waits for it.
     with declare(spark, "q").run("fcfs", run_dir=folder) as run:
         feed(run, tmp_path, 10, 20)
-        run.parts.retention.remove_passed()
-        assert len(run.parts.store.segments("numbers")) == 2
+        run.parts.keeping.retention.remove_passed()
+        assert len(run.parts.storage.store.segments("numbers")) == 2
         assert call(folder, "snapshot")["undeclared"].keys() == {"j", "k"}
         with pytest.raises(ConfigError, match="from an earlier start"):
             run.register("j", "SELECT n FROM numbers WHERE n >= 0", force=True)
@@ -317,7 +317,7 @@ def test_a_query_that_was_left_out_continues_where_it_was(
         assert numbers(run, "q") == list(range(30, 40))
         until(
             lambda: (
-                run.parts.log.losses() == {"j": {"full": 20}}
+                run.parts.storage.log.losses() == {"j": {"full": 20}}
                 and not run.parts.inflow.backpressure.full
             )
         )
@@ -326,9 +326,9 @@ def test_a_query_that_was_left_out_continues_where_it_was(
     soon = replace(Limits(), keep_undeclared="0 seconds")
     app = declare(spark, "q", "k")
     with app.run("fcfs", run_dir=folder, forget=["j", "later"]) as run:
-        assert run.parts.log.queries().keys() == {"q", "k"}
+        assert run.parts.storage.log.queries().keys() == {"q", "k"}
     with declare(spark, "q").run("fcfs", run_dir=folder, limits=soon) as run:
-        assert run.parts.log.queries().keys() == {"q"}
+        assert run.parts.storage.log.queries().keys() == {"q"}
     assert told(folder, "forgotten")[1:] == [
         ("forgotten", "j"),
         ("forgotten", "later"),

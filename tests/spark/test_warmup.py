@@ -57,9 +57,11 @@ def test_plans_are_prepared_at_the_start_and_at_registration(
         app.query(name, sql=sql, cls="high")
     app.query("odd", sql="SELECT n FROM a WHERE v % 2 = 1", cls="low")
     with app.run("stride", run_dir=tmp_path / "run") as run:
-        until(lambda: run.parts.warmup.done == run.parts.warmup.asked == 5)  # two for panes
+        until(
+            lambda: run.parts.scheduling.warmup.done == run.parts.scheduling.warmup.asked == 5
+        )  # two for panes
         run.register("even", "SELECT n FROM a WHERE v % 2 = 0", cls="low", force=True)
-        until(lambda: run.parts.warmup.done == run.parts.warmup.asked == 6)
+        until(lambda: run.parts.scheduling.warmup.done == run.parts.scheduling.warmup.asked == 6)
         before = {key: list(threads) for key, threads in planned_by.items()}
         feed(run, Log.random(3).segments())
         run.drain(flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
@@ -38,9 +37,7 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.declared.application import CheckedApplication
-from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.loop.draining import await_quiet
-from daybreak.spark.sinks.delivery import sweep
 from daybreak.spark.sinks.memory import MemorySink
 from daybreak.spark.start.assembly import assemble
 from daybreak.spark.start.startup import LIMITS, Options
@@ -98,22 +95,22 @@ class Run:
 
         Takes effect at the next schedule and lasts until the run ends.
         """
-        self.parts.controller.execute(SetClassPriority(cls, priority))
+        self.parts.control.controller.execute(SetClassPriority(cls, priority))
 
     def assign_class(self, query: str, cls: str) -> None:
         """Moves a query to another declared class until the run ends.
 
         Answers given before count for the class that the query had then.
         """
-        self.parts.controller.execute(SetQueryClass(query, cls))
+        self.parts.control.controller.execute(SetQueryClass(query, cls))
 
     def set_weight(self, query: str, weight: float) -> None:
         """Changes a query's freshness weight, in (0, 1], until the run ends."""
-        self.parts.controller.execute(SetQueryWeight(query, weight))
+        self.parts.control.controller.execute(SetQueryWeight(query, weight))
 
     def set_subscribers(self, query: str, count: int) -> None:
         """Changes how many registered a query; its weight follows, and the others' shares."""
-        self.parts.controller.execute(SetQuerySubscribers(query, count))
+        self.parts.control.controller.execute(SetQuerySubscribers(query, count))
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; jobs under way end as they are.
@@ -121,14 +118,14 @@ class Run:
         A policy that only works in simulation is refused.
         """
         chosen = policy if isinstance(policy, BasePolicy) else make_policy_with(policy)
-        self.parts.controller.execute(UsePolicy(chosen))
+        self.parts.control.controller.execute(UsePolicy(chosen))
 
     def pause(self, query: str) -> None:
         """Starts no further job of a query; its rows wait in the log. Lasts beyond a restart.
 
         Returns at once: a job under way ends as usual.
         """
-        self.parts.controller.execute(PauseQuery(query))
+        self.parts.control.controller.execute(PauseQuery(query))
 
     def resume(self, query: str, *, skip: bool = False) -> int:
         """Ends a pause, or gives a parked query or a stopped stream another chance.
@@ -137,14 +134,14 @@ class Run:
         its streams, or one result that its sink has refused and refuses again, except in an outage.
         Returns how many rows were given up.
         """
-        return self.parts.controller.execute(ResumeQuery(query, skip)).skipped
+        return self.parts.control.controller.execute(ResumeQuery(query, skip)).skipped
 
     def drop(self, query: str) -> None:
         """Forgets a query and its place in the streams; what it delivered stays.
 
         Waits for its present job. Rows that only this query had yet to read may be removed.
         """
-        self.parts.controller.execute(DropQuery(query))
+        self.parts.control.controller.execute(DropQuery(query))
 
     def register(
         self,
@@ -172,7 +169,7 @@ class Run:
             "on_full": on_full, "mode": mode,
         }  # fmt: skip
         spec = query_from(name, values)
-        verdict = self.parts.controller.execute(RegisterQuery(spec, start, force)).verdict
+        verdict = self.parts.control.controller.execute(RegisterQuery(spec, start, force)).verdict
         assert verdict is not None
         return verdict
 
@@ -181,32 +178,32 @@ class Run:
     @property
     def name(self) -> str:
         """The application's name."""
-        return self.parts.catalog.application.name
+        return self.parts.accepted.catalog.application.name
 
     @property
     def folder(self) -> Path:
         """The run directory."""
-        return self.parts.rundir.root
+        return self.parts.storage.rundir.root
 
     @property
     def policy(self) -> BasePolicy:
         """The policy that decides now."""
-        return self.parts.driver.engine.policy
+        return self.parts.scheduling.driver.engine.policy
 
     @property
     def changes(self) -> list[dict[str, object]]:
         """What was changed since the start, in order."""
-        return self.parts.changes.entries
+        return self.parts.keeping.changes.entries
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the start of this run."""
-        return self.parts.figures.elapsed_s
+        return self.parts.keeping.figures.elapsed_s
 
     @property
     def failures(self) -> dict[str, str]:
         """Parked queries, each with its error; empty if there are none. The others continue."""
-        return self.parts.driver.failures
+        return self.parts.scheduling.driver.failures
 
     @property
     def stopped_streams(self) -> dict[str, str]:
@@ -219,11 +216,11 @@ class Run:
     @property
     def troubles(self) -> dict[str, str]:
         """What maintenance could not do lately, and will try again."""
-        return self.parts.status.troubles()
+        return self.parts.control.status.troubles()
 
     def snapshot(self) -> Snapshot:
         """The status now, with the last minutes of its figures."""
-        return self.parts.status.snapshot()
+        return self.parts.control.status.snapshot()
 
     def rows(self, query: str) -> pa.Table:
         """All rows of a query with a memory sink so far, in the order of delivery.
@@ -231,7 +228,7 @@ class Run:
         An empty table with the query's columns before the first row. ``ConfigError`` if the query
         has another sink.
         """
-        queries = {runnable.name: runnable for runnable in self.parts.catalog.runnables}
+        queries = {runnable.name: runnable for runnable in self.parts.accepted.catalog.runnables}
         if query not in queries:
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, queries))
         sink = queries[query].sink
@@ -242,15 +239,15 @@ class Run:
 
     def healthy(self) -> None:
         """Raises the error if the scheduler or every source has failed for good; else returns."""
-        self.parts.health.check()
+        self.parts.control.health.check()
 
     def announce(self, event: str, message: str, **fields: object) -> None:
         """Adds an event to the event log."""
-        self.parts.emit(event, message, level=logging.INFO, query=None, **fields)
+        self.parts.accepted.emit(event, message, level=logging.INFO, query=None, **fields)
 
     def handle(self, command: str, values: Mapping[str, Any]) -> Any:
         """Answers a command as the control socket does."""
-        return self.parts.protocol.handle(command, values)
+        return self.parts.control.protocol.handle(command, values)
 
     # Waiting and the end
 
@@ -271,7 +268,7 @@ class Run:
         too. A row that comes for one of them in a later run is late. Windows over a stopped
         stream stay open.
         """
-        driver, inflow = self.parts.driver, self.parts.inflow
+        driver, inflow = self.parts.scheduling.driver, self.parts.inflow
         until = time.monotonic() + timeout_s
 
         def wait() -> None:
@@ -288,21 +285,8 @@ class Run:
         Jobs under way end first; what was committed is delivered. A policy that never comes to a
         decision is left behind after a minute. Further calls return the same report.
         """
-        if self._report is not None:
-            return self._report
-        parts = self.parts
-        parts.log.database.stop_waiting()
-        parts.rundir.store.stop_waiting()
-        parts.threads.close()
-        with parts.files:  # closed also where there is no room for a report
-            with suppress(LogUnavailable, LeaseLost, OSError):  # else the next start does it
-                sweep(parts.log, parts.catalog.sinks)
-            self._report = parts.record.finish()
-            if parts.record.incomplete is not None:
-                why = f"the end of the record was not written: {parts.record.incomplete}"
-                parts.emit("record-incomplete", why, level=logging.WARNING)
-            results = self._report.overall().count
-            parts.emit("stopped", f"{results} tuples were answered", answered=results)
+        if self._report is None:
+            self._report = self.parts.stop()
         return self._report
 
     def report(self) -> RunReport:
@@ -313,7 +297,7 @@ class Run:
         what = f"{self.name} under {self.policy.name}"
         if self._report is not None:
             return f"<Run {what}: stopped after {duration(self._report.duration_s)}>"
-        queries = plural(len(self.parts.catalog.application.checked), "query", "queries")
+        queries = plural(len(self.parts.accepted.catalog.application.checked), "query", "queries")
         failed = f", {len(self.failures)} failed" if self.failures else ""
         return f"<Run {what}: running for {duration(self.elapsed_s)}, {queries}{failed}>"
 
@@ -332,7 +316,7 @@ class Run:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-        failure = self.parts.driver.failure
+        failure = self.parts.scheduling.driver.failure
         if error is None and failure is not None:
             raise failure
         stopped = self.stopped_streams

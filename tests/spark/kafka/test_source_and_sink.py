@@ -96,7 +96,7 @@ def test_rows_of_a_topic_reach_topics_and_files(
     with app.run(run_dir=tmp_path / "run") as run:
         run.drain(timeout_s=120)
         run.register("late", "SELECT id FROM readings", cls="low", sink=late, force=True)
-        segments = run.parts.store.segments("readings")
+        segments = run.parts.storage.store.segments("readings")
         dead = run.parts.inflow.dead_letters.count("readings")
         run.parts.inflow.kafka.poll()
         snapshot = run.snapshot()

@@ -101,7 +101,7 @@ def test_outages_show_and_pass_and_a_new_folder_continues(
         kept = Kept(tmp_path / "two", checked.name, checked.log, checked.store)
         counted = ad_hoc(spark, kept, checked.schemas, "SELECT count(*) AS n FROM readings")
         assert counted.to_pylist() == [{"n": len(readings(tmp_path))}]
-        run.parts.log.database.rows(
+        run.parts.storage.log.database.rows(
             "UPDATE lease SET epoch = epoch + 1, holder = 'process 7 on mars' RETURNING 1"
         )
         with pytest.raises(LeaseLost, match=r"another driver \(process 7 on mars\)"):

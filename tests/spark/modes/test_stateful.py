@@ -87,7 +87,7 @@ def test_stateful_queries_equal_a_batch_and_survive_a_restart(
             lambda: not list((run_dir / "state").iterdir()), "state of dropped queries is removed"
         )
         until(lambda: not list((run_dir / "feed").glob("*/*.parquet")), "and what they read")
-        assert not run.parts.runners.stateful._queries, "Spark has stopped them"
+        assert not run.parts.scheduling.runners.stateful._queries, "Spark has stopped them"
 
 
 def test_a_failure_after_the_commit_neither_loses_nor_repeats_rows(

@@ -123,9 +123,9 @@ def feed(run: Run, segments: list[tuple[str, int, list[Row]]]) -> list[Segment]:
     found = []
     for stream, k, rows in segments:
         arrival_ns = time.time_ns()
-        made = run.parts.store.append(stream, "by-hand", k, [0, 0], table(rows), arrival_ns)
+        made = run.parts.storage.store.append(stream, "by-hand", k, [0, 0], table(rows), arrival_ns)
         assert made is not None
-        run.parts.arrivals.on_segment(made)
+        run.parts.scheduling.arrivals.on_segment(made)
         found.append(made)
     return found
 

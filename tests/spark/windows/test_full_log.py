@@ -46,15 +46,15 @@ def test_a_query_over_windows_that_may_skip_loses_whole_windows(
         run.pause("counted")
         run.drain()
         deadline = time.monotonic() + 60
-        while run.parts.retention.unread_bytes() > LIMITS.log_max_bytes:
+        while run.parts.keeping.retention.unread_bytes() > LIMITS.log_max_bytes:
             assert time.monotonic() < deadline, "the log stays full"
             run.wait(0.05)
         run.resume("counted")
         run.drain(flush=True)
         everything, windows = run.rows("all"), run.rows("counted")
-        assert not [e for e in run.parts.log.lost() if e["query"] == "counted"]
-        lost = run.parts.log.lost_windows()
-        told = run.parts.log.losses()
+        assert not [e for e in run.parts.storage.log.lost() if e["query"] == "counted"]
+        lost = run.parts.storage.log.lost_windows()
+        told = run.parts.storage.log.losses()
     assert everything is not None
     assert everything.num_rows == ROWS, "the alarms are not held up"
     assert {e["query"] for e in lost} == {"counted"}
@@ -92,7 +92,7 @@ def test_open_windows_that_exceed_the_log_do_not_stop_the_sources(
     with app.run("fcfs", run_dir=tmp_path / "run", limits=Limits(log_max_bytes=5_000)) as run:
         run.drain(timeout_s=60, flush=True)
         windows = run.rows("counted")
-        assert run.parts.log.losses() == {}
+        assert run.parts.storage.log.losses() == {}
     assert windows is not None
     assert sum(windows["n"].to_pylist()) == ROWS
 
@@ -123,18 +123,18 @@ def test_a_log_that_is_a_little_too_full_costs_a_few_windows(
         for k in range(windows + 1)
     ]  # fmt: skip
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
-        cells = [len(cell.queries) for cell in run.parts.driver.engine.state.cells]
+        cells = [len(cell.queries) for cell in run.parts.scheduling.driver.engine.state.cells]
         assert max(cells) == MOST_WINDOWS, "the code of one plan is limited"
         for name in names:
             run.pause(name)
         feed(run, segments)
-        waiting = run.parts.driver.waiting
+        waiting = run.parts.scheduling.driver.waiting
         until(lambda: all(waiting(b)[0] >= (windows - 1) * rows for b in range(len(names))))
-        held = run.parts.retention.unread_bytes()
+        held = run.parts.keeping.retention.unread_bytes()
     limits = Limits(log_max_bytes=round(held / 1.05))
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:
-        until(lambda: run.parts.retention.unread_bytes() <= limits.log_max_bytes)
-        lost = {name: sum(why.values()) for name, why in run.parts.log.losses().items()}
+        until(lambda: run.parts.keeping.retention.unread_bytes() <= limits.log_max_bytes)
+        lost = {name: sum(why.values()) for name, why in run.parts.storage.log.losses().items()}
     assert lost.keys() == set(names)
     assert len(set(lost.values())) == 1, lost
     share = lost["counted"] / (rows * windows)

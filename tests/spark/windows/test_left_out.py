@@ -51,7 +51,7 @@ def test_windows_panes_and_views_that_were_left_out_miss_nothing(
             for name in names:
                 found[name] += bag(run.rows(name))
             if "over" not in names:
-                assert run.parts.status.undeclared.until.keys() == {
+                assert run.parts.control.status.undeclared.until.keys() == {
                     "over",
                     "panes",
                     "tumbling",

@@ -94,7 +94,7 @@ def compare(
         feed(run, log.segments())
         run.drain(flush=True)
     assert not run.failures
-    assert not run.parts.plans.reasons, "every train has a prepared plan"
+    assert not run.parts.scheduling.runners.plans.reasons, "every train has a prepared plan"
     for name in queries:
         assert bag(run.rows(name)) == expected(spark, log, name), name
 

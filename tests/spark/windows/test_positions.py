@@ -87,9 +87,9 @@ def as_table(rows: list[Row], ddl: str) -> pa.Table:
 
 
 def append(run: Run, k: int, table: pa.Table) -> None:
-    segment = run.parts.store.append("a", "by-hand", k, [0, 0], table, time.time_ns())
+    segment = run.parts.storage.store.append("a", "by-hand", k, [0, 0], table, time.time_ns())
     assert segment is not None
-    run.parts.arrivals.on_segment(segment)
+    run.parts.scheduling.arrivals.on_segment(segment)
 
 
 def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
@@ -104,7 +104,9 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             append(run, k, as_table(rows[k * 20 : k * 20 + 20], "narrow"))
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain()
-        assert run.parts.log.partials("paned"), "open windows have partials of the old schema"
+        assert run.parts.storage.log.partials("paned"), (
+            "open windows have partials of the old schema"
+        )
     for name in CHANGING:
         found[name] = bag(run.rows(name))
     assert not found["rows"]
@@ -120,7 +122,7 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain(flush=True)
         assert not run.failures
-        waiting = [run.parts.driver.waiting(box)[0] for box in range(len(CHANGING))]
+        waiting = [run.parts.scheduling.driver.waiting(box)[0] for box in range(len(CHANGING))]
         assert waiting == [0] * len(CHANGING)
     session = spark.newSession()
     data: Any = as_table(rows, "wide")
@@ -143,17 +145,24 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         run.pause("q")
         feed(run, segments)
-        run.parts.driver.ask().result()  # the query is paused: nobody else takes what waits for it
-        query, inbox = run.parts.catalog.runnables[0], run.parts.driver.engine.queries.inboxes[0]
-        slow, retry = run.parts.runners.named("slow"), run.parts.runners.named("retry")
+        # The query is paused: nothing else takes what waits for it.
+        run.parts.scheduling.driver.ask().result()
+        query, inbox = (
+            run.parts.accepted.catalog.runnables[0],
+            run.parts.scheduling.driver.engine.queries.inboxes[0],
+        )
+        slow, retry = (
+            run.parts.scheduling.runners.named("slow"),
+            run.parts.scheduling.runners.named("retry"),
+        )
         first, second = inbox.take(1), inbox.take(1)
 
         given_up = Ticket()
         assert given_up.give_up()
         with pytest.raises(JobTimeout):
             slow.run([query], first, [query], given_up)
-        assert run.parts.log.partials("q") == []
-        assert run.parts.log.places("q")["a"].seq == 0
+        assert run.parts.storage.log.partials("q") == []
+        assert run.parts.storage.log.places("q")["a"].seq == 0
 
         class Overtaken(Ticket):
             def commit(self) -> None:
@@ -162,8 +171,8 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
 
         with pytest.raises(EngineBug, match="would add partials of segments 0 to"):
             slow.run([query], first, [query], Overtaken())
-        assert len(run.parts.log.partials("q")) == 1
-        assert run.parts.log.progress()["q"].closed_us == first[-1].closes_us
+        assert len(run.parts.storage.log.partials("q")) == 1
+        assert run.parts.storage.log.progress()["q"].closed_us == first[-1].closes_us
         inbox.put_back(second)
         slow.close()
         retry.close()
@@ -188,9 +197,9 @@ def test_a_query_that_is_registered_again_does_not_use_its_old_partials(
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, segments[:-2])
         run.drain()
-        assert run.parts.log.partials("q")
+        assert run.parts.storage.log.partials("q")
         run.drop("q")
-        assert run.parts.log.partials("q") == []
+        assert run.parts.storage.log.partials("q") == []
         run.register("q", SLIDING, start="earliest", force=True)
         feed(run, segments[-2:])
         run.drain(flush=True)

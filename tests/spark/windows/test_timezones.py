@@ -147,9 +147,11 @@ def test_in_every_time_zone_the_rows_are_those_of_the_batch(
         for k, (first, last) in enumerate(pairwise([0, 20, 39, 54])):
             for stream in STREAMS:
                 part = rows(stream, zone).slice(first, last - first)
-                found = run.parts.store.append(stream, "by-hand", k, [0, 0], part, time.time_ns())
+                found = run.parts.storage.store.append(
+                    stream, "by-hand", k, [0, 0], part, time.time_ns()
+                )
                 assert found is not None
-                run.parts.arrivals.on_segment(found)
+                run.parts.scheduling.arrivals.on_segment(found)
             run.drain(flush=last == 54)
     assert run.failures == {}
     expected = batch(spark, folder, zone)

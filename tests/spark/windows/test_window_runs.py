@@ -59,9 +59,9 @@ def test_after_failures_and_restarts_each_window_is_there_once(
     def broken(run: Run, part: int) -> None:
         """From now on every job fails: at its commit, or when it delivers."""
         if part == 0:
-            run.parts.log.__dict__["commit"] = _fail
+            run.parts.storage.log.__dict__["commit"] = _fail
         else:
-            for sink in run.parts.catalog.sinks.values():
+            for sink in run.parts.accepted.catalog.sinks.values():
                 sink.__dict__["deliver"] = _fail
 
     for part in range(3):
@@ -95,8 +95,8 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
         run.drop("gone")  # nothing is late for it
         fed = feed(run, [s for s in log.segments() if s[0] == "a"])
         run.drain()
-        until(lambda: run.parts.store.segments("a")[0].seq > 0, "old segments are removed")
-        kept = run.parts.store.segments("a")
+        until(lambda: run.parts.storage.store.segments("a")[0].seq > 0, "old segments are removed")
+        kept = run.parts.storage.store.segments("a")
     reached = log.watermark("a", len(log.streams["a"]))
     every = batch(spark, TUMBLING, {"a": log.in_time("a", tumbling_late(10 * S))})
     found = run.rows("q")
@@ -119,7 +119,7 @@ def test_without_an_end_only_closed_windows_come_and_late_rows_are_kept(
         s.arrival_ns for k, s in enumerate(fed) if k == 0 or reached_by[k] > reached_by[k - 1]
     ]
     outputs = run.report().outputs
-    assert sorted(outputs.arrival_ns + run.parts.figures.start_ns) == closing
+    assert sorted(outputs.arrival_ns + run.parts.keeping.figures.start_ns) == closing
     assert (outputs.departure_ns > outputs.arrival_ns).all()
     # What open windows hold is kept, what closed ones held is gone.
     assert kept[0].seq > 0
@@ -145,7 +145,10 @@ def test_views_are_shared_and_windows_over_windows_lose_nothing(
     )
     app.query("twice", sql=twice.format("sums"), cls="high")
     with app.run("stride", run_dir=tmp_path / "run") as run:
-        network, state = run.parts.catalog.application.network, run.parts.figures.state
+        network, state = (
+            run.parts.accepted.catalog.application.network,
+            run.parts.keeping.figures.state,
+        )
         view = network.query_index["view sums"]
         assert network.classes[state.query_class[view]].name == "high", "highest class it serves"
         feed(run, [s for s in log.segments() if s[0] == "a"])
@@ -205,7 +208,7 @@ def test_a_silent_stream_goes_on_with_the_clock(spark: SparkSession, tmp_path: P
             return bool(run.rows("q").num_rows)
 
         until(closed, "its window closes")
-        before = run.parts.store.clock("a")
+        before = run.parts.storage.store.clock("a")
         assert before is not None
         feed(run, [("a", 1, [{"n": 2, "k": 1, "v": 1, "at": START + 1}])])
     assert run.parts.inflow.late.counts == {"q": 1}, (
@@ -223,10 +226,10 @@ def test_retained_segments_answer_ad_hoc_queries(spark: SparkSession, tmp_path: 
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
         feed(run, log.segments())
         run.drain()
-        run.parts.retention.remove_passed()
-        assert len(run.parts.store.segments("a")) == len(log.streams["a"])
-        assert len(run.parts.store.segments("b")) == 1, "what nobody needs is removed"
-        schemas = run.parts.catalog.application.schemas
+        run.parts.keeping.retention.remove_passed()
+        assert len(run.parts.storage.store.segments("a")) == len(log.streams["a"])
+        assert len(run.parts.storage.store.segments("b")) == 1, "what nobody needs is removed"
+        schemas = run.parts.accepted.catalog.application.schemas
         sql = "SELECT count(*) AS n, sum(v) AS s FROM a"
         (row,) = ad_hoc(spark, Kept(tmp_path / "run"), schemas, sql).to_pylist()
     rows = [r for made in log.streams["a"] for r in made]

@@ -1,4 +1,4 @@
-"""The start of a run: its storage is opened, and what is declared is compared with what is there.
+"""The start of a run is accepted: what is declared is compared with what is in its storage.
 
 What may be refused comes before anything is changed; then what earlier processes have left is
 recovered, and queries are given their places.
@@ -10,7 +10,6 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -18,24 +17,17 @@ from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
-from daybreak.runtime.eventlog import Emit, EventLog
+from daybreak.runtime.eventlog import Emit
 from daybreak.spark.control.registration import recall
 from daybreak.spark.declared.acceptance import Acceptance
-from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.declared.catalog import Catalog
-from daybreak.spark.failures import LogUnavailable
-from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.log.commitlog import CommitLog
-from daybreak.spark.log.opening import open_log
-from daybreak.spark.log.partials import Partials
-from daybreak.spark.log.rundir import RunDirectory
-from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, announce_forgotten, refuse_unknown
-from daybreak.spark.session import jvm_pid
 from daybreak.spark.sinks.delivery import Recovery, recover
 from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
+from daybreak.spark.start.run_storage import Storage
 from daybreak.spark.upkeep.reporter import Reporter
 from daybreak.version import __version__
 
@@ -63,27 +55,6 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Storage:
-    """The run directory and what is kept in it."""
-
-    rundir: RunDirectory
-    log: CommitLog
-    store: SegmentStore
-    partials: Partials
-    dead_letters: DeadLetters
-
-    def trouble(self) -> str | None:
-        """Why the log or the store takes nothing now; None while they do."""
-        return self.log.database.trouble() or self.rundir.store.trouble()
-
-    def check(self) -> None:
-        """``LogUnavailable`` while one of them takes nothing."""
-        trouble = self.trouble()
-        if trouble is not None:
-            raise LogUnavailable(trouble)
-
-
-@dataclass(frozen=True)
 class Accepted:
     """A start that was compared with the run directory, and what it found there."""
 
@@ -100,31 +71,7 @@ class Accepted:
     folders: FolderLocks
 
 
-def open_storage(
-    application: CheckedApplication, run_dir: Path, lease_s: float, files: ExitStack
-) -> tuple[Storage, EventLog]:
-    rundir = RunDirectory.open(
-        run_dir, application.name, application.timezone, store=application.store
-    )
-    files.callback(rundir.close)
-    event_log = EventLog(rundir.root)
-    files.callback(event_log.close)
-    rundir.name_jvm(jvm_pid(application.spark))
-
-    def waits(message: str) -> None:
-        event_log.emit("waiting", message, level=logging.WARNING, fields={})
-
-    log = open_log(application.log, rundir, application.timezone, lease_s, waits)
-    files.callback(log.close)
-    dead_letters = DeadLetters(rundir.store.dead)
-    for stream in application.streams:
-        dead_letters.count(stream)  # refused now, if they cannot be read, rather than at the end
-    return Storage(rundir, log, SegmentStore(rundir, log), Partials(log), dead_letters), event_log
-
-
-def accept(
-    catalog: Catalog, storage: Storage, event_log: EventLog, options: Options, files: ExitStack
-) -> Accepted:
+def accept(catalog: Catalog, storage: Storage, options: Options, files: ExitStack) -> Accepted:
     """Recovers what earlier processes have left, and gives queries their places."""
     rundir, log, store = storage.rundir, storage.log, storage.store
     refuse_unknown(log, catalog.application.checked, options.forget)
@@ -145,7 +92,7 @@ def accept(
         view.bind(store)  # nobody listens: inboxes are filled from the store
     recovered = recover(log, catalog.sinks)
     state = JobState(application.network, options.workers, express=options.express)
-    emit = Reporter(event_log, catalog, state, options.warns)
+    emit = Reporter(storage.event_log, catalog, state, options.warns)
     undeclared, forgotten = start.accept(options.forget, options.limits, emit)
     announce_unlocked(emit, unlocked)
     _catch_up(catalog, log)
