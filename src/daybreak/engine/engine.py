@@ -192,7 +192,8 @@ class Engine:
             if pending := self.state.pending[box]:
                 self._core.arrived(box, pending)
 
-    def _woke(self, _event: ev.Woke) -> None:
+    def _woke(self, event: ev.Woke) -> None:
+        self.state.processor = event.processor
         self._orders.watch()
         self._lifecycle.retry()
         if self._shedding is not None:

@@ -1,7 +1,13 @@
-"""What an engine is told: arrivals, ends of jobs, time, and operators' commands.
+"""Events of an engine: arrivals, ends of jobs, time, and operators' commands.
 
 Events are data. A driver gives an engine events with the instant at which it does, and carries out
-the instructions that come back.
+the instructions that come back. Whatever a policy sees has come by an event, and events are handled
+in the order in which they came: so the same events give the same instructions again.
+
+To add an event: a frozen dataclass here and its name in ``Event`` (or ``Command``), then one line
+in ``Engine._handlers`` that names the method which handles it. A handler reads the time from
+``core.now_ns``, and nothing from outside: a figure that it needs is a field of the event. What the
+world has to do about it is an instruction that the handler emits (``core.emit``).
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from typing import Literal, NamedTuple
 from daybreak.engine.inbox import Arrival, Inbox, Tick, Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.network import Network
-from daybreak.policies.base import BasePolicy
+from daybreak.policies.base import BasePolicy, ProcessorUse
 
 #: How a job was computed: by a prepared plan, as a Spark job over rows in memory or over rows in a
 #: file that the driver wrote, by executors over large segments, or as a micro-batch of Spark's.
@@ -80,6 +86,9 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class Woke:
     """Time has passed. Sent several times a second, and at every ``WakeAt``."""
+
+    #: The use of the cores as last read; None where that is no limit for jobs, or not known.
+    processor: ProcessorUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ from daybreak.engine.instructions import (
     WakeAt,
 )
 from daybreak.model.errors import ConfigError
+from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, one_line
@@ -103,6 +105,10 @@ class Driver:
         self.failure: BaseException | None = None
         self._commands: dict[int, Asked] = {}
         self._skip_failure: Exception | None = None
+        #: What carrying out instructions has led to: the next events for the engine.
+        self._answers: deque[Event] = deque()
+        #: The use of the cores as last read.
+        self._processor: ProcessorUse | None = None
         self._wake_ns = 0
         self._tick_s = 0.0
         #: When the loop last came round.
@@ -169,7 +175,7 @@ class Driver:
         A loop that is stuck, in a policy's decision for instance, is left behind.
         """
         self._stopping.set()
-        self._events.put(Woke())  # the loop need not wait for its next tick
+        self.ask()  # the loop need not wait for its next tick
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(TICK_S)
             if self.busy_s() > STUCK_S and self._thread.is_alive():
@@ -224,7 +230,10 @@ class Driver:
             pass
 
     def feed(self, *events: Event) -> None:
-        """Tells the engine, and does what it answers; raises if rows could not be given up."""
+        """Tells the engine, and does what it answers; raises if rows could not be given up.
+
+        What came before has been handled; what is still queued came later.
+        """
         self._tell(*events)
         failure, self._skip_failure = self._skip_failure, None
         if failure is not None:
@@ -249,16 +258,16 @@ class Driver:
         counted: dict[str, int] = {}
         while event is not None:
             if isinstance(event, Asked):
-                if came:
-                    self._tell(*came)
-                    came = []
+                self._tell(*came)
+                came = []
                 self._answer(event)
             else:
                 if isinstance(event, SegmentArrived):
                     self._count(event.segment, counted)
                 came.append(event)
             event = None if self._events.empty() else self._events.get()
-        self._tell(*came, *self._woke())
+        self._tell(*came)
+        self._tell(*self._woke())
         self._note_trouble("shedding")
         self.accounts.monitor.scheduling_ns += time.thread_time_ns() - began
         if not self._stopping.is_set():
@@ -281,12 +290,12 @@ class Driver:
         if due:
             self._tick_s = now_s + TICK_S
             self.accounts.tick(CLOCK.now_ns())
-            self.engine.state.processor = self._hooks.processor()
+            self._processor = self._hooks.processor()
             self._hooks.tidy(self)
             self._threads.cancel_left()
         if self._wake_ns and CLOCK.now_ns() >= self._wake_ns:
             self._wake_ns, due = 0, True
-        return [Woke()] if due else []
+        return [Woke(self._processor)] if due else []
 
     def _note_trouble(self, what: str) -> None:
         """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
@@ -310,11 +319,15 @@ class Driver:
                 asked.answer.set_exception(error)
 
     def _tell(self, *events: Event) -> None:
-        instructions = self.engine.handle(CLOCK.now_ns(), *events)
-        if self._left:
-            raise RuntimeError("the run has ended meanwhile")
-        for instruction in instructions:
-            self._carry_out(instruction)
+        """Hands the engine events, then those that carrying out its instructions led to."""
+        while events:
+            instructions = self.engine.handle(CLOCK.now_ns(), *events)
+            if self._left:
+                raise RuntimeError("the run has ended meanwhile")
+            for instruction in instructions:
+                self._carry_out(instruction)
+            events = tuple(self._answers)
+            self._answers.clear()
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
@@ -349,9 +362,9 @@ class Driver:
             self._hooks.give_up(given, skip.why)
         except Exception as error:
             self._skip_failure = error
-            self._tell(Skipped(skip.skip, recorded=False))
+            self._answers.append(Skipped(skip.skip, recorded=False))
         else:
-            self._tell(Skipped(skip.skip))
+            self._answers.append(Skipped(skip.skip))
 
     def _finished(self, finished: Finished) -> None:
         asked = self._commands.pop(finished.command)

@@ -17,7 +17,10 @@ class Loop(Protocol):
     """What maintenance between two decisions may do to the loop that calls it."""
 
     def feed(self, *events: Event) -> None:
-        """Tells the engine at once; raises if rows could not be given up."""
+        """Hands the engine events that are the next; raises if rows could not be given up.
+
+        The loop calls maintenance when all that came before has been handled.
+        """
 
     def on_tick(self, tick: Tick) -> None:
         """Queues a watermark, behind what has arrived before."""
