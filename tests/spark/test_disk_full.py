@@ -135,6 +135,7 @@ def test_what_a_failed_job_has_staged_goes_while_it_runs(
 ) -> None:
     """Else a disk that is full for long fills up with what never came to a commit."""
     monkeypatch.setattr("daybreak.spark.upkeep.maintenance.COMMITS_KEPT_NS", 0)
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     app = App(spark, name="failed", folder=tmp_path)
     arrivals = Arrivals(rate_per_s=200)
     app.stream("readings", format="generator", options={"limit": 100}, arrivals=arrivals)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.sinks.staging import READERS, TABLE, commit, make, visible
@@ -17,8 +20,10 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import CommittedFile
 from daybreak.spark.sinks.calls import CallbackSink, SinkTimeout
 from daybreak.spark.sinks.console import ConsoleSink
+from daybreak.spark.sinks.delivery import recover
 from daybreak.spark.sinks.make import make_sink
 from daybreak.spark.sinks.memory import MemorySink
+from daybreak.spark.sinks.sink import Sink
 
 
 @pytest.mark.parametrize("format", sorted(READERS))
@@ -31,12 +36,12 @@ def test_a_file_appears_only_by_delivery_and_only_once(
     assert sink.exactly_once
     file = commit(log, sink)
     assert file.path.parent == tmp_path / "out" / "fire" / "_staging"
-    assert (visible(tmp_path), list(sink.staged())) == ([], [file.path])
+    assert (visible(tmp_path), list(sink.staged())) == ([], []), "the log alone has it"
     assert sink.deliver(file)
     assert visible(tmp_path) == [tmp_path / "out" / "fire" / f"{file.job}-fire.{format}"]
     assert READERS[format](visible(tmp_path)[0]).equals(TABLE)
     assert list(sink.staged()) == []
-    assert not sink.deliver(file)
+    assert sink.deliver(file), "the same content at the same place"
     assert len(visible(tmp_path)) == 1
 
 
@@ -47,7 +52,11 @@ def test_no_rows_no_file(tmp_path: Path, format: str) -> None:  # noqa: A002
     assert list(sink.staged()) == []
 
 
-def test_a_job_id_used_twice_is_noticed_not_overwritten(tmp_path: Path) -> None:
+def test_a_job_id_used_twice_is_noticed_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a file that the log does not hold; of others the log itself refuses a second commit."""
+    monkeypatch.setattr("daybreak.spark.sinks.sink.SMALL_BYTES", 0)
     sink = make(tmp_path, "parquet")
     for number, table in enumerate((TABLE, TABLE.slice(1))):
         [staged] = sink.stage("j", table)
@@ -60,12 +69,86 @@ def test_a_job_id_used_twice_is_noticed_not_overwritten(tmp_path: Path) -> None:
     assert pq.read_table(visible(tmp_path)[0], partitioning=None).equals(TABLE)
 
 
+@pytest.mark.parametrize("by", [(), ("t",)], ids=["flat", "partitioned"])
+def test_a_file_appears_whole_wherever_its_delivery_was_cut_short(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch, by: tuple[str, ...]
+) -> None:
+    """A kill, or a driver that is suspended while another one takes over."""
+    sink = make_partitioned(tmp_path, by)
+    job = log.new_job()
+    files = log.commit(job, [], sink.stage(job, TABLE))
+    rename = os.rename
+
+    def killed(_source: str, _target: Path) -> None:
+        raise KeyboardInterrupt
+
+    for file in files:
+        monkeypatch.setattr(os, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sink.deliver(file)
+        monkeypatch.setattr(os, "rename", rename)
+    assert len(list(sink.staged())) == len(files), "what was written lies where no reader looks"
+    assert not [p for p in (tmp_path / "out").rglob("*.parquet") if "_staging" not in p.parts]
+    assert recover(log, {"fire": sink}).delivered == files
+    assert list(sink.staged()) == []
+    found = ds.dataset(tmp_path / "out", format="parquet", partitioning="hive").to_table()
+    assert sorted(found["station"].to_pylist(), key=str) == ["", None, "a"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = make(tmp_path, "parquet")
+    file = commit(log, sink)
+    write, room = os.write, [10]
+
+    def short(handle: int, content: memoryview) -> int:
+        if room[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(handle, content[: room[0]])
+        room[0] -= taken
+        return taken
+
+    monkeypatch.setattr(os, "write", short)
+    with pytest.raises(OSError, match="No space left"):
+        sink.deliver(file)
+    assert list(sink.staged()) == []
+    room[0] = 10**6
+    assert sink.deliver(file)
+    assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
+
+
+def test_a_driver_that_was_replaced_does_not_deliver_again_what_was_swept(
+    tmp_path: Path, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Suspended before the rename; the other one delivers the file, and a reader takes it."""
+    sink = make(tmp_path, "parquet")
+    file = commit(log, sink)
+    rename = os.rename
+
+    def suspended(source: str, target: Path) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        assert recover(log, {"fire": make(tmp_path, "parquet")}).delivered == [file]
+        visible(tmp_path)[0].unlink()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", suspended)
+    with pytest.raises(FileNotFoundError):
+        sink.deliver(file)
+    assert visible(tmp_path) == []
+
+
+def make_partitioned(tmp_path: Path, by: tuple[str, ...]) -> Sink:
+    spec = SinkSpec(format="parquet", path="out", partition_by=by)
+    return make_sink("fire", spec, tmp_path, tmp_path / "staging")
+
+
 def test_memory_keeps_rows_in_order_of_delivery(tmp_path: Path, log: CommitLog) -> None:
     sink = make(tmp_path, "memory")
     assert isinstance(sink, MemorySink)
     assert sink.table() is None
     first, second = commit(log, sink, TABLE.slice(0, 1)), commit(log, sink, TABLE.slice(1))
-    for file in (first, second, first):
+    for file in (first, second):
         sink.deliver(file)
     found = sink.table()
     assert found is not None
@@ -90,7 +173,6 @@ def test_a_callback_is_given_rows_and_a_key_and_again_if_it_failed(
     with pytest.raises(OSError, match="down"):
         sink.deliver(file)
     assert sink.deliver(file)
-    assert not sink.deliver(file)
     assert [key for _, key in calls] == [f"{file.job}/fire"] * 2
     assert all(table.equals(TABLE) for table, _ in calls)
 
@@ -122,9 +204,9 @@ def test_a_result_staged_as_parquet_is_still_delivered(tmp_path: Path, log: Comm
     sink = make(tmp_path, "memory")
     file = commit(log, sink)
     old = file.path.with_suffix(".parquet")
+    old.parent.mkdir(parents=True)
     pq.write_table(TABLE, old)
-    file.path.unlink()
-    assert sink.deliver(replace(file, path=old))
+    assert sink.deliver(replace(file, path=old, content=None))
     assert isinstance(sink, MemorySink)
     found = sink.table()
     assert found is not None

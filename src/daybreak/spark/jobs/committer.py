@@ -1,7 +1,7 @@
-"""Commits the results of a job: staged, then listed in one transaction, then delivered.
+"""Commits the results of a job: encoded, then listed in one transaction, then delivered.
 
-The order is the guarantee: rows are written to staging before the one transaction that moves the
-cursors and lists the files, and only then do the files move to their places.
+The order is the guarantee: one transaction moves the cursors and lists the results, which it holds
+or which were written durably before it, and only then do files appear at their places.
 """
 
 from __future__ import annotations

@@ -41,6 +41,21 @@ def write_durably(path: Path, write: Callable[[BinaryIO], object]) -> int:
     return size
 
 
+def write_whole(path: str, content: bytes) -> None:
+    """Writes a file that need not survive a power cut; removes what a full disk took of it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108  # as above
+        raise
+    finally:
+        os.close(handle)
+
+
 def create_durably(path: Path, content: bytes) -> None:
     """As ``write_durably``, of a file that must not be there: ``FileExistsError`` if it is.
 
@@ -146,12 +161,12 @@ def sync_folder(path: Path) -> None:
 
 
 def same_folder(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one folder, by whatever links."""
+    """Whether two paths lead to one folder, by whatever links; it need not be there yet."""
     if one == other:
         return True
     with suppress(OSError):
         return one.samefile(other)
-    return False
+    return one.resolve() == other.resolve()
 
 
 def rows_kept(folder: Path) -> int:

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from daybreak.spark.log.durable import file_name, same_folder
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.destination import DeliveryId, Destination
-from daybreak.spark.sinks.sink import Callback, Staging
+from daybreak.spark.sinks.sink import Callback, Staging, is_gone, opened, unstage
 
 #: Raises if rows can never be written; called before they are committed.
 Accept: TypeAlias = Callable[[pa.Table], None]
 
 
 class CallingSink(Staging):
-    """Gives the rows to some function, then removes the staged file: at least once.
+    """Gives the rows to some function, then removes a staged file: at least once.
 
     Nobody else reads that file, so it is of the kind that is written and read soonest. ``accept``
     raises before the commit if the function can never take these rows.
@@ -47,10 +47,10 @@ class CallingSink(Staging):
         return same_folder(file.path.parent, self._staging)
 
     def deliver(self, file: CommittedFile) -> bool:
-        if not file.path.exists():
+        if is_gone(file):
             return False
         self._give(read_staged(file), file)
-        file.path.unlink()
+        unstage(file)
         return True
 
     def _give(self, rows: pa.Table, file: CommittedFile) -> None:
@@ -63,10 +63,10 @@ def write_arrow(table: pa.Table, out: BinaryIO) -> None:
 
 
 def read_staged(file: CommittedFile) -> pa.Table:
-    if file.path.suffix == ".parquet":  # as it was in earlier run directories
-        return pq.read_table(file.path, partitioning=None)
-    content = file.path.read_bytes() if file.content is None else file.content
-    return pa.ipc.open_stream(content).read_all()
+    with opened(file) as staged:
+        if file.path.suffix == ".parquet":  # as it was in earlier run directories
+            return pq.read_table(staged, partitioning=None)
+        return pa.ipc.open_stream(staged).read_all()
 
 
 class SinkTimeout(Exception):

@@ -17,6 +17,7 @@ Spark is needed.
 
 from __future__ import annotations
 
+import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -166,15 +167,26 @@ def check_nothing_is_visible_before_its_commit(place: SinkUnderTest, folder: Pat
     _expect(place, [])
 
 
+def check_small_results_need_no_file(place: SinkUnderTest, folder: Path) -> None:
+    """The log alone has a small result until it is delivered: nothing waits for another file."""
+    with _life(place, folder) as life:
+        held = [file for file in life.committed(1, 2) if file.content is not None]
+        staged = {path.name for path in life.sink.staged()}
+        assert not staged & {file.path.name for file in held}, "a file was written before its time"
+    if held:
+        shutil.rmtree(folder / "staging", ignore_errors=True)
+    with _life(place, folder) as life:
+        assert not life.recovered.missing, "the log holds it"
+        assert not life.log.undelivered()
+    _expect(place, [1, 2])
+
+
 def check_repeated_delivery(place: SinkUnderTest, folder: Path) -> None:
     """A delivery that is repeated is there once, or at least once where that is all it promises."""
     with _life(place, folder) as life:
         files, later = life.committed(1, 2), life.committed(3)
         for some in (files, later, files):
             life.delivered(some)
-        for file in files:
-            life.sink.restore(file)  # as after a crash that has brought the staged file back
-        life.delivered(files)
         assert not list(life.sink.staged())
         _expect(place, [1, 2, 3], exactly=life.sink.exactly_once)
 
@@ -279,6 +291,7 @@ LAWS: Sequence[Law] = (
     check_rows_arrive,
     check_rows_arrive_in_any_chunks,
     check_nothing_is_visible_before_its_commit,
+    check_small_results_need_no_file,
     check_repeated_delivery,
     check_crash_between_commit_and_delivery,
     check_crash_between_delivery_and_its_note,

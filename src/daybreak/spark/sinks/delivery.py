@@ -2,9 +2,9 @@
 
 Of each result the commit log knows how far it got: *staged*, or *moved* once its sink has taken it.
 That note is not synced: it survives the process, and after a crash of the machine nothing that
-was not synced is trusted. A result that is not noted as moved, not staged and not at its place was
-tidied away by somebody. The log's content brings it back; where the log does not hold that, the
-result is lost, and recorded as such.
+was not synced is trusted. Small results are delivered from the log's content. A large one that is
+not noted as moved, not staged and not at its place was tidied away by somebody: it is lost, and
+recorded as such.
 """
 
 from __future__ import annotations
@@ -39,16 +39,13 @@ class ResultMissing(Exception):
 def bring(sink: Sink, file: CommittedFile) -> bool:
     """Delivers a result that is not known to be delivered; False if it was, after all.
 
-    Restores it first where somebody tidied the staged file away; ``ResultMissing`` if it cannot.
+    ``ResultMissing`` if somebody tidied away the only copy of it.
     """
     if sink.deliver(file):
         return True
     if sink.has(file):
         return False
-    if file.content is None:
-        raise ResultMissing(file)
-    sink.restore(file)
-    return sink.deliver(file)
+    raise ResultMissing(file)
 
 
 def forgo(log: CommitLog, sink: Sink, file: CommittedFile, error: Exception, emit: Emit) -> None:
@@ -125,10 +122,11 @@ def _recover(log: CommitLog, sink: Sink, file: CommittedFile, outcome: Recovery)
     if file.place == "moved" and not (unsure and sink.target(file) is not None):
         outcome.taken.append(file)
         return
-    if unsure:
-        sink.restore(file)
     if file.query in outcome.refused:
         return  # after those before it
+    if not unsure and file.content is not None and sink.has(file):
+        outcome.taken.append(file)  # the process died before it noted so
+        return
     try:
         (outcome.delivered if bring(sink, file) else outcome.taken).append(file)
     except ResultMissing:

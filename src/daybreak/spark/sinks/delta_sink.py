@@ -38,7 +38,7 @@ from daybreak.spark.sinks.delta_schema import check_table, delta_schema
 from daybreak.spark.sinks.delta_stats import statistics
 from daybreak.spark.sinks.destination import DeliveryId
 from daybreak.spark.sinks.partitioning import Partition, partitions
-from daybreak.spark.sinks.sink import Staging
+from daybreak.spark.sinks.sink import Staging, is_gone, unstage
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -125,10 +125,10 @@ class DeltaSink(Staging):
     def deliver(self, file: CommittedFile) -> bool:
         with self._guard:
             if file.id not in self._gathered:
-                if not file.path.exists():
+                if is_gone(file):
                     return False
                 if self.has(file):
-                    file.path.unlink()
+                    unstage(file)
                     return True
                 if not self._gathered:
                     self._since = time.monotonic()
@@ -182,7 +182,7 @@ class DeltaSink(Staging):
                 ) from None
         self._last, self._failed = max(last, newest.id), False
         for file in files:
-            file.path.unlink(missing_ok=True)
+            unstage(file)
         self._gathered.clear()
 
     def _append(self, rows: pa.Table, source: str, newest: CommittedFile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,10 +12,10 @@ import pyarrow as pa
 from daybreak.model import EngineBug
 from daybreak.model.errors import ConfigError
 from daybreak.model.overlaps import LOCK, STAGING
-from daybreak.spark.log.durable import make_folder, move_durably, same_folder
+from daybreak.spark.log.durable import make_folder, move_durably, same_folder, write_whole
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.partitioning import partitions
-from daybreak.spark.sinks.sink import Staging, Writer
+from daybreak.spark.sinks.sink import Staging, Writer, is_gone
 from daybreak.spark.sinks.task_writers import TaskWriter
 
 #: Entries of a folder that a start looks at: those of one sink look alike.
@@ -63,27 +64,41 @@ class FileSink(Staging):
 
     def deliver(self, file: CommittedFile) -> bool:
         target = self.target(file)
-        if not file.path.exists():
+        if file.content is not None:
+            self._put(file, file.content, target)
+            return True
+        if is_gone(file):
             return False
         if target.exists():
             raise EngineBug(f"{target} exists already: job id {file.job} was used twice")
         make_folder(target.parent)
-        if file.content is None:
-            move_durably(file.path, target)
-        else:
-            file.path.rename(target)
+        move_durably(file.path, target)
         return True
+
+    def _put(self, file: CommittedFile, content: bytes, target: Path) -> None:
+        """Lets the file appear whole; one that is there, whole or torn by a crash, is replaced.
+
+        As few calls of the system as there can be: each lets go of Python's lock, and a job has
+        hundreds of results.
+        """
+        partial = f"{self._staging}/{file.job}-{file.id}.partial"
+        try:
+            write_whole(partial, content)
+        except FileNotFoundError:
+            make_folder(self._staging)
+            write_whole(partial, content)
+        try:
+            os.rename(partial, target)  # noqa: PTH104  # see above
+        except FileNotFoundError:
+            # Fails again where a driver that took over has swept the file: that one delivers it.
+            make_folder(target.parent)
+            os.rename(partial, target)  # noqa: PTH104
 
     def has(self, file: CommittedFile) -> bool:
         return self.target(file).exists()
 
     def target(self, file: CommittedFile) -> Path:
         return self.path.joinpath(*file.path.parts[-1 - len(self._partition_by) :])
-
-    def restore(self, file: CommittedFile) -> None:
-        if file.content is not None:
-            self.target(file).unlink(missing_ok=True)
-        super().restore(file)
 
     def staged(self) -> list[Path]:
         found = (path for path in self._staging.rglob("*") if path.is_file())

@@ -1,15 +1,16 @@
 """Sinks: where a query's rows go, without loss and, where a sink can, exactly once.
 
-Every sink works in two steps around the commit of a job. ``stage`` writes the rows to a file
-that nobody looks at; the commit log then lists that file in the transaction that moves the
-cursors; ``deliver`` brings it to its place. A crash before the transaction leaves a file that is
-not listed, which ``delivery`` deletes. A crash after it leaves one that is listed, which
-``delivery`` delivers (again).
+Every sink works in two steps around the commit of a job. ``stage`` encodes the rows; the commit log
+lists the result in the transaction that moves the cursors; ``deliver`` brings it to its place.
 
-A large file is durable when it is staged. Of a small one the log keeps the content until
-``file_sync`` has made it durable at its place, after readers could see it: a job waits for the disk
-once, in its transaction, however many files it leaves. A crash of the process loses no file; what
-a crash of the machine loses of it, ``restore`` writes again.
+The transaction itself holds a small result: before the commit no file is written. ``deliver``
+writes the file, and the log keeps the content until ``file_sync`` has made the file durable. A job
+waits for the disk once, in its transaction, however many files it leaves. What a crash loses, of
+the process or of the machine, is delivered again from the log.
+
+A large result is a file that ``stage`` writes durably where no reader looks. A crash before the
+transaction leaves a file that is not listed, which ``delivery`` deletes. A crash after it leaves
+one that is listed, which ``delivery`` delivers (again).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from daybreak.model.overlaps import LOCK
 from daybreak.spark.log.durable import file_name, make_folder, same_folder, write_durably
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 
-#: Up to this size the log keeps a result's content until its file is durable.
+#: Up to this size the log holds a result: it is written twice, and in order with all other results.
+#: Half: more results wait for a sync of their own. Double: a commit writes longer under the log's
+#: lock.
 SMALL_BYTES = 2**18
 
 Writer: TypeAlias = Callable[[pa.Table, BinaryIO], None]
@@ -45,9 +48,9 @@ class Sink(Protocol):
         """The folder that belongs to the sink alone; None if it writes elsewhere."""
 
     def stage(self, job: str, table: pa.Table) -> Sequence[StagedFile]:
-        """Writes the rows durably where no reader looks; no file if there are none.
+        """Encodes the rows; writes them durably where no reader looks unless the log holds them.
 
-        Called once per job, before its commit.
+        No file if there are no rows. Called once per job, before its commit.
         """
 
     def owns(self, file: CommittedFile) -> bool:
@@ -56,11 +59,12 @@ class Sink(Protocol):
     def deliver(self, file: CommittedFile) -> bool:
         """Brings a committed file to its place; called again after a crash, then harmless.
 
-        False if the staged file is gone: an earlier call has taken it, or somebody else did.
+        False if the log does not hold its content and the staged file is gone: an earlier call has
+        taken it, or somebody else did.
         """
 
     def has(self, file: CommittedFile) -> bool:
-        """Whether a file that is not staged is known to have been delivered.
+        """Whether a file is known to have been delivered, which need not be staged any more.
 
         False where the sink cannot know: a function was called, or was not.
         """
@@ -68,17 +72,11 @@ class Sink(Protocol):
     def target(self, file: CommittedFile) -> Path | None:
         """Where a delivered file lies, to be made durable; None if the sink keeps none."""
 
-    def restore(self, file: CommittedFile) -> None:
-        """Stages a committed file again from its content, as far as the log holds that.
-
-        For one that the machine's crash lost or tore, or that somebody tidied away.
-        """
-
     def discard(self, file: CommittedFile) -> None:
         """Forgets a committed file that is not delivered: it never will be."""
 
     def staged(self) -> Iterable[Path]:
-        """All files that ``stage`` has written and ``deliver`` has not taken."""
+        """All files that lie where no reader looks: ``deliver`` has not taken them, or not yet."""
 
     def publish(self, *, now: bool) -> None:
         """Makes delivered rows visible where the sink gathers them, if it is time or ``now``.
@@ -101,6 +99,7 @@ class Staging:
         self._staging = folder
         self._suffix = f".{extension}"
         self._write = write
+        self._name = f"{file_name(query)}{self._suffix}"
 
     @property
     def folder(self) -> Path | None:
@@ -110,15 +109,14 @@ class Staging:
         return [self._staged(job, table, self._staging)] if table.num_rows else []
 
     def _staged(self, job: str, table: pa.Table, folder: Path) -> StagedFile:
-        path = make_folder(folder) / f"{job}-{file_name(self.query)}{self._suffix}"
+        path = folder / f"{job}-{self._name}"
         encoded = io.BytesIO()
         self._write(table, encoded)
-        content = encoded.getvalue()
-        if len(content) > SMALL_BYTES:
-            write_durably(path, lambda out: out.write(content))
-            return StagedFile(self.query, path, table.num_rows)
-        path.write_bytes(content)
-        return StagedFile(self.query, path, table.num_rows, content)
+        if encoded.tell() <= SMALL_BYTES:
+            return StagedFile(self.query, path, table.num_rows, encoded.getvalue())
+        make_folder(folder)
+        write_durably(path, lambda out: out.write(encoded.getbuffer()))
+        return StagedFile(self.query, path, table.num_rows)
 
     def has(self, _file: CommittedFile) -> bool:
         return False
@@ -129,14 +127,8 @@ class Staging:
     def target(self, _file: CommittedFile) -> Path | None:
         return None
 
-    def restore(self, file: CommittedFile) -> None:
-        content = file.content
-        if content is not None:
-            make_folder(file.path.parent)
-            write_durably(file.path, lambda out: out.write(content))
-
     def discard(self, file: CommittedFile) -> None:
-        file.path.unlink(missing_ok=True)
+        unstage(file)
 
     def publish(self, *, now: bool) -> None:
         """Nothing: what is delivered is visible."""
@@ -150,3 +142,19 @@ class Staging:
     def staged(self) -> list[Path]:
         found = self._staging.iterdir() if self._staging.is_dir() else ()
         return sorted(path for path in found if path.name != LOCK)
+
+
+def is_gone(file: CommittedFile) -> bool:
+    """Whether neither the log nor a staged file has a result any more."""
+    return file.content is None and not file.path.exists()
+
+
+def unstage(file: CommittedFile) -> None:
+    """Removes the staged file of a result, where it has one."""
+    if file.content is None:
+        file.path.unlink(missing_ok=True)
+
+
+def opened(file: CommittedFile) -> BinaryIO:
+    """What ``stage`` wrote of a result, to be read."""
+    return file.path.open("rb") if file.content is None else io.BytesIO(file.content)

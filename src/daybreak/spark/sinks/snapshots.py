@@ -28,7 +28,7 @@ from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.calls import CallbackSink
 from daybreak.spark.sinks.console import ConsoleSink
 from daybreak.spark.sinks.memory import MemorySink
-from daybreak.spark.sinks.sink import Staging, Writer
+from daybreak.spark.sinks.sink import Staging, Writer, is_gone, opened, unstage
 
 #: The file that names the newest result.
 CURRENT = "CURRENT"
@@ -103,17 +103,21 @@ class SnapshotSink(Staging):
         return [self._staged(job, table, self._staging)]
 
     def deliver(self, file: CommittedFile) -> bool:
+        if is_gone(file):
+            return False
         try:
-            return file.path.exists() and self._deliver(file)
+            self._deliver(file)
         except FileNotFoundError:
-            if file.path.exists():
+            if not self.has(file):
                 raise
-            return False  # a driver that took over has delivered it meanwhile
+            # A driver that took over has delivered it meanwhile, or a newer one.
+        return True
 
-    def _deliver(self, file: CommittedFile) -> bool:
+    def _deliver(self, file: CommittedFile) -> None:
         before = _pointer(self.path)
         if not self.has(file):  # else a newer one was delivered before this one came again
-            metadata = pq.read_schema(file.path).metadata or {}
+            with opened(file) as staged:
+                metadata = pq.read_schema(staged).metadata or {}
             # Numbers of another run directory, which wrote here earlier, may be higher.
             number = file.id if before is None else max(file.id, before["number"] + 1)
             folder = self._fill(f"{_FOLDER}{number:012d}", file)
@@ -127,12 +131,11 @@ class SnapshotSink(Staging):
             }
             if self._point(pointer, file):
                 self._remove_before(folder.name, before["folder"] if before else None)
-        file.path.unlink(missing_ok=True)
-        return True
+        unstage(file)
 
     def _fill(self, name: str, file: CommittedFile) -> Path:
         """The folder of a result, with its file and nothing else."""
-        with file.path.open("rb") as staged:
+        with opened(file) as staged:
             folder = make_folder(self.path / name)
             # Its name must not be there before its content: what the log holds it may forget then.
             partial = folder / f".{uuid4().hex}"

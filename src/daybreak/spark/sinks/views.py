@@ -124,9 +124,6 @@ class ViewSink:
     def target(self, _file: CommittedFile) -> Path | None:
         return None  # the segment is durable once it is delivered
 
-    def restore(self, file: CommittedFile) -> None:
-        """Nothing to bring back: what is staged is durable."""
-
     def discard(self, file: CommittedFile) -> None:
         file.path.unlink(missing_ok=True)
 
