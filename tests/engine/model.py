@@ -17,6 +17,7 @@ from daybreak.engine.instructions import (
     CancelJob,
     Finished,
     Group,
+    Ingest,
     Instruction,
     Redeliver,
     Skip,
@@ -160,6 +161,9 @@ class Driven:
         #: What the engine has asked for and not heard of yet.
         self.jobs: dict[int, StartJob] = {}
         self.skips: dict[int, Skip] = {}
+        #: Steps of ingest that were granted: one at most, or none ended by itself.
+        self.steps: list[Ingest] = []
+        self.asking: set[str] = set()
         self.delivering: dict[int, int] = {}
         #: The query of each command that is not answered yet.
         self.commands: dict[int, int] = {}
@@ -180,6 +184,9 @@ class Driven:
             case StartJob():
                 self._check_start(instruction)
                 self.jobs[instruction.order] = instruction
+            case Ingest():
+                self._check_step(instruction)
+                self.steps.append(instruction)
             case Account(boxes=boxes, taken=taken):
                 for box in boxes:
                     self.lives[box].passes(taken)
@@ -200,8 +207,20 @@ class Driven:
                 assert self.jobs[order].worker == worker
                 assert group < len(self.jobs[order].groups)
 
+    def _check_step(self, step: Ingest) -> None:
+        assert step.stream in self.asking, "it does not ask"
+        self.asking.remove(step.stream)
+        assert step.most > 0
+        assert not self.steps, "one at a time"
+        assert step.worker not in [j.worker for j in self.jobs.values()], "it has an order"
+
+    def step_ends(self) -> None:
+        step = self.steps.pop()
+        self.tell(ev.Ingested(step.stream, step.grant, MS))
+
     def _check_start(self, job: StartJob) -> None:
-        assert job.worker not in [j.worker for j in self.jobs.values()], "it has an order"
+        at_work = [*self.jobs.values(), *self.steps]
+        assert job.worker not in [work.worker for work in at_work], "it has something to do"
         busy = {b for j in self.jobs.values() for g in j.groups for b in g.boxes}
         assert job.groups
         for group in job.groups:
@@ -253,6 +272,8 @@ class Driven:
 
     def pass_time(self, ms: int, jump_s: int = 0) -> None:
         """``jump_s``: for so long the process was stopped."""
+        if self.steps:  # it ends in time: giving up a step has a test of its own
+            self.step_ends()
         self.now_ns += ms * MS + jump_s * SECOND
         self.tell(ev.Woke())
 

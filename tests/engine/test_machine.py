@@ -117,6 +117,18 @@ class EngineMachine(Driven, RuleBasedStateMachine):
         """``jump_s``: for so long the process was stopped."""
         self.pass_time(ms, jump_s)
 
+    @rule(stream=st.sampled_from(STREAMS), amount=st.sampled_from((0, 1, 10**9)))
+    def source_shows(self, stream: str, amount: int) -> None:
+        self.asking.discard(stream)
+        if amount:
+            self.asking.add(stream)
+        self.tell(ev.SourceShows(stream, amount, self.now_ns, 1e6, 10.0))
+
+    @precondition(lambda self: self.steps)
+    @rule()
+    def ingest_ends(self) -> None:
+        self.step_ends()
+
     # Workers, the log and sinks
 
     @rule(rounds=st.integers(1, 4), rows=st.integers(1, 40), ms=st.sampled_from((1, 900)))
@@ -288,7 +300,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
         state = self.engine.state
         free = [b for b, n in enumerate(state.pending) if n and not state.running[b]]
         if free and not isinstance(self.engine.policy, Whims):
-            assert self.jobs or self.waits
+            assert self.jobs or self.waits or self.steps
 
     @invariant()
     def quiet_means_quiet(self) -> None:
@@ -311,9 +323,10 @@ class EngineMachine(Driven, RuleBasedStateMachine):
             self._all_goes_well()
             for check in (self.each_tuple_is_in_one_place, self.owners_agree_with_orders):
                 check()
-            if self.engine.quiet and not self.delivering:
+            if self.engine.quiet and not (self.delivering or self.asking):
                 break
         assert self.engine.quiet
+        assert not self.asking, "every source gets its turn"
         assert not self.commands, "every command is answered"
         for life in self.lives.values():
             assert life.past == len(life.came)

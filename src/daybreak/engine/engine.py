@@ -20,6 +20,7 @@ from daybreak.engine.compositing import Compositor
 from daybreak.engine.core import Core, Settings
 from daybreak.engine.express import Express
 from daybreak.engine.inbox import Arrival, Inbox, Waiting
+from daybreak.engine.ingest import STEP_NS, Ingestion
 from daybreak.engine.instructions import Instruction, WakeAt
 from daybreak.engine.lifecycle import FULL, Lifecycle
 from daybreak.engine.orders import Order, Orders
@@ -51,10 +52,13 @@ class Engine:
         self._lifecycle = Lifecycle(self._core)
         self._orders = Orders(self._core, self._lifecycle)
         self._express = Express(self._core.state)
+        self._ingestion = Ingestion(self._core)
         self._shedding: LoadShedding | None = None
         if settings.shedding is not None:
             self._shedding = LoadShedding(self._core, self._lifecycle, settings.shedding)
         self._idle = list(range(state.workers))
+        #: When the policy wants to be asked again, as far as it said when it had no plan.
+        self._planned_ns = 0
         self._stopping = False
         #: The first segment that has not been handed to the queries, by stream.
         self.next_seq = dict(next_seq or {})
@@ -66,6 +70,8 @@ class Engine:
             ev.SegmentArrived: self._segment_arrived,
             ev.WatermarkRaised: self._watermark_raised,
             ev.RangeArrived: self._range_arrived,
+            ev.SourceShows: self._ingestion.shows,
+            ev.Ingested: self._ingested,
             ev.JobBegan: self._orders.began,
             ev.JobEnded: self._job_ended,
             ev.Delivered: self._lifecycle.delivered,
@@ -149,15 +155,27 @@ class Engine:
         core = self._core
         while self._express.idle and (urgent := self._express.next()) is not None:
             self._orders.start(self._express.idle.pop(), urgent, Owner.EXPRESS, Work())
-        while (asked := self._ask()) is not None:
+        while self._idle:
+            stream = self._ingestion.urgent()
+            if stream is not None:
+                self._ingestion.start(stream, self._idle.pop())
+                continue
+            asked = self._ask()
+            if asked is None:
+                break
             worker, plan = asked
             if not self._may_start(plan):
                 core.policy.on_completion(plan, worker, 0, core.now_ns)
                 continue
             self._idle.remove(worker)
+            self._ingestion.job_started()
             self._orders.start(worker, plan, Owner.PLANNED, core.work)
             if core.work.invocations:
                 core.work.clear()
+        if self._idle and (stream := self._ingestion.next()) is not None:
+            # The policy may want its last worker back at an instant of its own.
+            away_ns = self._planned_ns - core.now_ns if len(self._idle) == 1 else STEP_NS
+            self._ingestion.start(stream, self._idle.pop(), away_ns)
 
     def _ask(self) -> tuple[int, Plan] | None:
         """The first idle worker that the policy has a plan for; one may have none, another one."""
@@ -169,8 +187,9 @@ class Engine:
             core.work.clear()
             if isinstance(decision, Wait):
                 waits.append(decision.until_ns)
+        self._planned_ns = min(waits, default=core.now_ns + STEP_NS)
         if waits:
-            core.emit(WakeAt(max(min(waits), core.now_ns + LEAST_WAIT_NS)))
+            core.emit(WakeAt(max(self._planned_ns, core.now_ns + LEAST_WAIT_NS)))
         return None
 
     def _may_start(self, plan: Plan) -> bool:
@@ -195,6 +214,7 @@ class Engine:
     def _woke(self, event: ev.Woke) -> None:
         self.state.processor = event.processor
         self._orders.watch()
+        self._hand_back(self._ingestion.watch())
         self._lifecycle.retry()
         if self._shedding is not None:
             self._shedding.woke()
@@ -223,6 +243,14 @@ class Engine:
             self.state.arrived[box] += event.item.tuples
             self.queries.inboxes[box].put(event.item)
             self._core.arrived(box, event.item.tuples)
+
+    def _ingested(self, event: ev.Ingested) -> None:
+        self._hand_back(self._ingestion.ended(event))
+
+    def _hand_back(self, worker: int | None) -> None:
+        """Lets the policy have the worker of a step of ingest that has ended, if one has."""
+        if worker is not None:
+            self._idle.append(worker)
 
     def _job_ended(self, event: ev.JobEnded) -> None:
         order = self._orders.ended(event)

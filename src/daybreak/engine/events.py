@@ -114,6 +114,32 @@ class RangeArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceShows:
+    """A source has rows to read, and waits for a step to be granted.
+
+    Asked again with other figures, it replaces what it said before.
+    """
+
+    stream: str
+    #: How much there is, in a unit of the source's; 0: it asks no more.
+    amount: int
+    #: When the first of these rows was there to be read.
+    shown_ns: int = 0
+    #: What a step is expected to take: by itself, and for each unit of the amount.
+    fixed_ns: float = 0.0
+    per_unit_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """A step that was granted has ended, well or not; its rows come as segments."""
+
+    stream: str
+    grant: int
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobBegan:
     """A worker has come to this group of its order."""
 
@@ -243,6 +269,6 @@ Command = (
     | AddQuery | Pause | Resume | Drop
 )  # fmt: skip
 Event = (
-    Started | Woke | SegmentArrived | WatermarkRaised | RangeArrived | JobBegan | JobEnded
-    | Delivered | Skipped | LogFull | Stop | Command
+    Started | Woke | SegmentArrived | WatermarkRaised | RangeArrived | SourceShows | Ingested
+    | JobBegan | JobEnded | Delivered | Skipped | LogFull | Stop | Command
 )  # fmt: skip

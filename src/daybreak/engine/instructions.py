@@ -40,6 +40,17 @@ class StartJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingest:
+    """A source may read on; ``Ingested`` answers. Until then a worker has nothing else to do."""
+
+    grant: int
+    stream: str
+    worker: int
+    #: How much of what it shows, in its own unit.
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelJob:
     """The present job of a worker is past its time limit; not if it has come to another group."""
 
@@ -140,6 +151,6 @@ class Notice:
 
 
 Instruction = (
-    StartJob | CancelJob | AbandonJob | Skip | Redeliver | WakeAt | Account | AccountFailure | Shed
-    | Finished | Notice
+    StartJob | Ingest | CancelJob | AbandonJob | Skip | Redeliver | WakeAt | Account
+    | AccountFailure | Shed | Finished | Notice
 )  # fmt: skip
