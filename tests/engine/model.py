@@ -219,8 +219,8 @@ class Driven:
         self.tell(ev.Ingested(step.stream, step.grant, MS))
 
     def _check_start(self, job: StartJob) -> None:
-        at_work = [*self.jobs.values(), *self.steps]
-        assert job.worker not in [work.worker for work in at_work], "it has something to do"
+        at_work = [*(j.worker for j in self.jobs.values()), *(s.worker for s in self.steps)]
+        assert job.worker not in at_work, "it has something to do"
         busy = {b for j in self.jobs.values() for g in j.groups for b in g.boxes}
         assert job.groups
         for group in job.groups:

@@ -24,6 +24,8 @@ MEANINGS = {
     "delivery-failed": "A sink refused a committed result, which is delivered again later.",
     "parked": "The query failed too often and no longer runs; its rows wait in the log.",
     "well-again": "The query works again after failures.",
+    "ingest-stuck": "A granted step of a stream's ingest takes longer than `job_timeout_s`; its worker "
+    "goes back to the queries.",
     "change": "The audit of what operators changed: `what`, `subject`, `was` and `value`, too.",
     "refused": "A command was refused.",
     "admission-refused": "A query was not registered because load would exceed `admit_load`.",

@@ -36,6 +36,7 @@ from daybreak.engine.instructions import (
     CancelJob,
     Finished,
     Group,
+    Ingest,
     Instruction,
     Notice,
     Redeliver,
@@ -49,6 +50,7 @@ from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, one_line
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
@@ -115,6 +117,8 @@ class Driver:
         self._round_s = time.monotonic()
         #: The loop's thread did not end, and may change nothing any more.
         self._left = False
+        #: Lets sources read, as the engine grants it.
+        self.gate = IngestGate(self._events.put)
         #: Queries whose committed results are to be brought to their sinks.
         self.redeliveries: queue.SimpleQueue[Redeliver] = queue.SimpleQueue()
         self._threads = Workers(
@@ -334,6 +338,8 @@ class Driver:
             case StartJob():
                 self.accounts.started(instruction)
                 self._threads.submit(instruction)
+            case Ingest():
+                self.gate.open(instruction)
             case Account():
                 self.accounts.ran(instruction)
             case AccountFailure():
