@@ -88,10 +88,12 @@ def test_a_cursor_is_given_up_with_its_range_recorded(tmp_path: Path) -> None:
 
 
 def test_rows_kept_aside_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    log = CommitLog(tmp_path / "state.db")
     (tmp_path / "s").mkdir()
     (tmp_path / "s/1.parquet").write_bytes(b"no parquet")
     with pytest.raises(ConfigError, match=r"1\.parquet: is damaged"):
-        DeadLetters(tmp_path).count("s")
+        DeadLetters(tmp_path, log).count("s")
+    log.close()
 
 
 @pytest.mark.spark

@@ -148,7 +148,7 @@ class World:
         self.events: list[tuple[str, Mapping[str, object]]] = []
         inflow = Inflow(
             app.streams, store, sources, KafkaWatch(sources.positions),
-            EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead"),
+            EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead", self.log),
             Backpressure(), StreamRates(),
         )  # fmt: skip
         undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)

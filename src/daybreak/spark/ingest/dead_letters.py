@@ -2,13 +2,16 @@
 
 JSON and CSV sources with a declared schema are read so that Spark keeps the text of a record that
 does not fit it. Those texts go to ``RUN/dead/STREAM/BATCH.parquet``, each batch once.
+
+A stream that is read directly lists them in the transaction of their batch: a few are in the log
+itself, many in a file whose name has the epoch of the log. Both are moved to their places later.
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,10 +19,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from daybreak.spark.log.durable import file_name, make_folder, rows_kept, sync_files, write_durably
+from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.durable import (
+    file_name,
+    make_folder,
+    rows_kept,
+    sync_files,
+    sync_folder,
+    write_durably,
+)
+from daybreak.spark.log.positions import Malformed
+from daybreak.spark.log.tables import ipc_bytes
 
 #: Column with the text of a record that does not fit the schema; null for all others.
 MALFORMED = "_daybreak_malformed"
+#: Records up to this size are kept in the commit log. Half of it makes a file, and two waits for
+#: the disk, of more batches; twice as much doubles what a commit of the log may have to write.
+SMALL_BYTES = 2**18
 _FORMATS = ("json", "csv")
 _OPTION = "columnNameOfCorruptRecord"
 
@@ -51,8 +67,11 @@ def parted(table: pa.Table) -> tuple[pa.Table, list[str]]:
 class DeadLetters:
     """The malformed records of one run directory. Methods may be called from any thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: CommitLog) -> None:
         self._folder = folder
+        self._log = log
+        #: Held while records are moved to their places.
+        self._placing = threading.Lock()
         self._guard = threading.Lock()
         self._counts: dict[str, int] = {}
 
@@ -62,35 +81,100 @@ class DeadLetters:
         if not texts or path.exists():
             return
         self._forget(path.parent, batch_id)
-        table = pa.table(
-            {
-                "record": pa.array(texts, pa.string()),
-                "arrival_ns": pa.repeat(pa.scalar(arrival_ns, pa.int64()), len(texts)),
-            }
-        )
+        table = _records(texts, arrival_ns)
         make_folder(path.parent)
         write_durably(path, lambda out: pq.write_table(table, out))
+        self.noted(stream, len(texts))
+
+    def prepare(
+        self, stream: str, batch_id: int, texts: list[str], arrival_ns: int
+    ) -> Malformed | None:
+        """Records for the transaction that lists their batch; call ``noted`` after it."""
+        if not texts:
+            return None
+        table = _records(texts, arrival_ns)
+        if table.nbytes <= SMALL_BYTES:
+            return Malformed(records=len(texts), content=ipc_bytes(table))
+        self.count(stream)  # while the file is not there
+        name = self._unplaced(batch_id)
+        folder = make_folder(self._folder / file_name(stream))
+        write_durably(folder / f"{name}.parquet", lambda out: pq.write_table(table, out))
+        return Malformed(records=len(texts), file=name)
+
+    def prepare_files(
+        self, stream: str, batch_id: int, records: int, write: Callable[[Path], None]
+    ) -> Malformed:
+        """The same of so many records that executors ``write`` into a folder."""
+        self.count(stream)
+        name = self._unplaced(batch_id)
+        self._written(stream, name, write)
+        return Malformed(records=records, file=name)
+
+    def noted(self, stream: str, records: int) -> None:
+        """So many more records are durable, or will be with the log."""
         with self._guard:
             if stream in self._counts:
-                self._counts[stream] += len(texts)
+                self._counts[stream] += records
+
+    def place(self) -> None:
+        """Moves what the log lists to its places."""
+        with self._placing:
+            listed = self._log.kept_malformed()
+            for stream, batch_id, found in listed:
+                self._place(self._folder / file_name(stream), batch_id, found)
+            if listed:
+                self._log.place_malformed((stream, batch_id) for stream, batch_id, _ in listed)
+
+    def recover(self) -> None:
+        """Sees to what a crash has left: moves what is listed, and removes what is not."""
+        self.place()
+        for path in self._folder.glob("*/*-e*.parquet"):
+            path.unlink()
+        with self._guard:
+            self._counts.clear()
+
+    def forget_from(self, stream: str, batch_id: int) -> None:
+        """Removes records of batches from this one on: their rows come again."""
+        for path in (self._folder / file_name(stream)).glob("*.parquet"):
+            if int(path.name[:12]) >= batch_id:
+                path.unlink()
+        with self._guard:
+            self._counts.pop(stream, None)
+
+    def _unplaced(self, batch_id: int) -> str:
+        """With the epoch: a driver that was replaced must not write over its successor's."""
+        return f"{batch_id:012d}-e{self._log.run:04d}"
+
+    def _place(self, folder: Path, batch_id: int, found: Malformed) -> None:
+        if not found.file:
+            self._forget(make_folder(folder), batch_id)
+            table = pa.ipc.open_stream(found.content).read_all()
+            path = folder / f"{batch_id:012d}.parquet"
+            write_durably(path, lambda out: pq.write_table(table, out))
+            return
+        for path in sorted(folder.glob(f"{found.file}*.parquet")):
+            path.rename(folder / f"{batch_id:012d}{path.name.removeprefix(found.file)}")
+        sync_folder(folder)
 
     def keep_files(
         self, stream: str, batch_id: int, texts: int, write: Callable[[Path], None]
     ) -> None:
         """The same of so many records that executors ``write`` into a folder."""
+        self._forget(self._folder / file_name(stream), batch_id)
+        self._written(stream, f"{batch_id:012d}", write)
+        self.noted(stream, texts)
+
+    def _written(self, stream: str, name: str, write: Callable[[Path], None]) -> None:
+        """Lets executors write files that are named so, with a number each; they are durable."""
         folder = make_folder(self._folder / file_name(stream))
         for left in folder.glob(".attempt-*"):  # by a crash
             shutil.rmtree(left, ignore_errors=True)
         attempt = folder / f".attempt-{uuid4().hex}"
         write(attempt)
-        self._forget(folder, batch_id)
         for number, path in enumerate(sorted(attempt.glob("*.parquet"))):
-            path.rename(folder / f"{batch_id:012d}-{number:05d}.parquet")
+            path.rename(folder / f"{name}-{number:05d}.parquet")
         shutil.rmtree(attempt)
-        sync_files(folder.glob(f"{batch_id:012d}-*.parquet"))
-        with self._guard:
-            if stream in self._counts:
-                self._counts[stream] += texts
+        sync_files(folder.glob(f"{name}-*.parquet"))
 
     def _forget(self, folder: Path, batch_id: int) -> None:
         """What a crash left of this batch before it was listed: it comes again, in either way."""
@@ -101,5 +185,19 @@ class DeadLetters:
         """How many of a stream's records are kept aside, earlier runs included."""
         with self._guard:
             if stream not in self._counts:
-                self._counts[stream] = rows_kept(self._folder / file_name(stream))
+                placed = rows_kept(self._folder / file_name(stream))
+                self._counts[stream] = placed + self._in_log().get(stream, 0)
             return self._counts[stream]
+
+    def _in_log(self) -> Mapping[str, int]:
+        """Records that the log holds, by stream."""
+        held: dict[str, int] = {}
+        for stream, _, found in self._log.kept_malformed():
+            if not found.file:
+                held[stream] = held.get(stream, 0) + found.records
+        return held
+
+
+def _records(texts: list[str], arrival_ns: int) -> pa.Table:
+    arrival = pa.repeat(pa.scalar(arrival_ns, pa.int64()), len(texts))
+    return pa.table({"record": pa.array(texts, pa.string()), "arrival_ns": arrival})

@@ -19,6 +19,22 @@ CREATE TABLE IF NOT EXISTS schemas (
 CREATE TABLE IF NOT EXISTS marks (
     stream $text PRIMARY KEY, before_seq $int NOT NULL, watermark_us $int NOT NULL
 ) $without_rowid;
+CREATE TABLE IF NOT EXISTS positions (
+    stream $text PRIMARY KEY, kind $text NOT NULL, source $text NOT NULL,
+    checkpoint_id $text NOT NULL, batch_id $int NOT NULL, place $text NOT NULL
+) $without_rowid;
+CREATE TABLE IF NOT EXISTS source_files (
+    stream $text, path $text, mtime_ms $int NOT NULL, size $int NOT NULL, batch_id $int NOT NULL,
+    PRIMARY KEY (stream, path)
+) $without_rowid;
+CREATE TABLE IF NOT EXISTS source_batches (
+    stream $text, batch_id $int, newest_mtime_ms $int NOT NULL, paths $bytes NOT NULL,
+    PRIMARY KEY (stream, batch_id)
+) $without_rowid;
+CREATE TABLE IF NOT EXISTS dead_letters (
+    stream $text, batch_id $int, records $int NOT NULL, content $bytes, file $text NOT NULL,
+    PRIMARY KEY (stream, batch_id)
+);
 CREATE TABLE IF NOT EXISTS queries (name $text PRIMARY KEY, fingerprint $text NOT NULL);
 CREATE TABLE IF NOT EXISTS cursors (
     query $text REFERENCES queries (name) ON DELETE CASCADE, stream $text,

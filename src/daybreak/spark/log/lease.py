@@ -24,8 +24,9 @@ from daybreak.spark.log.layout import POSTGRES_TABLES
 
 #: For so long after its last sign of life a driver is left alone.
 LEASE_S = 10.0
-#: Format of the log in PostgreSQL.
-FORMAT = 1
+#: Format of the log in PostgreSQL. From 2 on it may hold the positions of sources, which an earlier
+#: Daybreak would read from their beginning.
+FORMAT = 2
 #: How often a driver that waits looks again.
 LOOK_S = 0.5
 #: A driver whose lease has ended may be in the midst of a commit: so long it may finish that.
@@ -70,6 +71,9 @@ def create(db: Db, shown: str, schema: str, timezone: str | None) -> None:
                 f"the log was made in time zone {zone!r}, and this run's is {timezone!r}",
                 f'add timezone = "{zone}" to [app], or rename the application',
             )
+        if version < FORMAT:  # all that is new are tables
+            db.execute(POSTGRES_TABLES.encode())
+            db.execute("UPDATE lease SET format = %s", (FORMAT,))
 
 
 def now_s() -> float:

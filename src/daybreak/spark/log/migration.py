@@ -18,7 +18,11 @@ from daybreak.model.errors import NewerFormat
 from daybreak.spark.log.tables import ARRIVAL, ipc_bytes
 
 #: Format version of the log, in the header of the SQLite file. Logs up to layout 3 have none: 0.
-VERSION = 4
+#: From version 5 on a log may hold the positions of sources: an earlier Daybreak, which knows
+#: checkpoints alone, would read such sources from their beginning.
+VERSION = 5
+#: The first version whose windows and partial aggregates have tables of their own.
+_WINDOWS_APART = 4
 _CLOSED = "#closed"
 
 
@@ -37,8 +41,13 @@ def refuse_newer_log(db: sqlite3.Connection, folder: Path) -> None:
 
 def migrate(db: sqlite3.Connection, folder: Path) -> None:
     """Within a transaction; ``folder``: the run directory. A present log is left as it is."""
-    if _version(db) == VERSION:
-        return
+    if _version(db) < _WINDOWS_APART:
+        _part_windows(db, folder)
+    if _version(db) < VERSION:  # its new tables are made with the others
+        db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _part_windows(db: sqlite3.Connection, folder: Path) -> None:
     for (query,) in db.execute("SELECT name FROM queries ORDER BY name").fetchall():
         _migrate_query(db, folder, query)
     if not _holds_stream(db, _CLOSED):
@@ -48,7 +57,6 @@ def migrate(db: sqlite3.Connection, folder: Path) -> None:
             (_CLOSED,),
         )
         db.execute("DELETE FROM lost WHERE stream = ?", (_CLOSED,))
-    db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(db: sqlite3.Connection) -> int:

@@ -9,29 +9,37 @@ from typing import Any
 
 from daybreak.model import EngineBug
 from daybreak.spark.log.contract import Database, Statements
+from daybreak.spark.log.positions import PositionLog, SourceMove, move_source
 from daybreak.spark.log.rows import Part, SegmentRow
 
 
-class SegmentLog:
+class SegmentLog(PositionLog):
     """The part of the commit log that ingest writes. Methods may be called from any thread."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def add_segment(self, segment: SegmentRow, content: bytes | None = None) -> None:
+    def add_segment(
+        self, segment: SegmentRow, content: bytes | None = None, move: SourceMove | None = None
+    ) -> None:
         """Lists a segment, without waiting for the disk: ``sync`` does, or the next commit.
 
         What was written before a commit is durable with it, so no result ever is of a segment
         that a power cut then loses.
 
         ``content``: the rows of one without a file. Of a large one the log lists the parts.
+        ``move``: takes the position of its source past the segment, in the same transaction.
         """
         if segment.parts:
             content = json.dumps(segment.parts).encode()
         values = [getattr(segment, name) for name in _SEGMENT_COLUMNS]
-        self.database.transact(
-            lambda db: db.run(_INSERT_SEGMENT, (*values, content)), durable=False, waits=True
-        )
+
+        def body(db: Statements) -> None:
+            if move is not None:
+                move_source(db, move)
+            db.run(_INSERT_SEGMENT, (*values, content))
+
+        self.database.transact(body, durable=False, waits=True)
 
     def segment_content(self, segment: SegmentRow) -> bytes:
         """What a segment without a file holds."""

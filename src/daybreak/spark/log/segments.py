@@ -24,6 +24,7 @@ from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.log.durable import file_name
 from daybreak.spark.log.event_clock import EventClock, Span
 from daybreak.spark.log.event_time import FOREVER, NEVER
+from daybreak.spark.log.positions import SourceMove
 from daybreak.spark.log.rows import Cursor, Part, SegmentRow
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.schemas import StreamSchemas
@@ -80,6 +81,7 @@ class SegmentStore(SegmentIndex):
         table: pa.Table,
         arrival_ns: int,
         listed: OnSegment = _nobody,
+        move: SourceMove | None = None,
     ) -> Segment | None:
         """Makes one micro-batch durable; None if it has no rows.
 
@@ -89,16 +91,38 @@ class SegmentStore(SegmentIndex):
         The same batch of the same checkpoint gives the segment first made of it. Anything else
         that does not follow the newest segment is a ``ConfigError``: the checkpoint and the
         segments tell different stories, and joining them would lose or repeat rows.
+
+        ``move``: of a source whose position is in the log, and moves with the rows or without.
         """
         with self._turn(stream):
             text = canonical(offsets)
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
             if segment is None and table.num_rows:
-                segment = self._listed(stream, checkpoint_id, batch_id, text, table, arrival_ns)
-            if segment is not None:
-                listed(segment)
-                self._log.sync()
+                segment = self._listed(
+                    stream, checkpoint_id, batch_id, text, table, arrival_ns, move
+                )
+            elif move is not None:
+                self._log.move_source(move)
+            self._announce(segment, listed, move)
             return segment
+
+    def _announce(
+        self, segment: Segment | None, listed: OnSegment, move: SourceMove | None
+    ) -> None:
+        """Queries hear of a segment before the wait for the disk."""
+        if segment is not None:
+            listed(segment)
+        if segment is not None or move is not None:
+            self._log.sync()
+
+    def catch_up(self, stream: str, listed: OnSegment) -> None:
+        """Lists what is in the log and not known here: of a commit that seemed to have failed."""
+        with self._turn(stream):
+            for segment in self._log.segments(stream, self.end(stream).seq):
+                if segment.after_us is not None and stream in self._clocks:
+                    self._clocks[stream].moved(segment.high_us, segment.after_us)
+                self._list(segment)
+                listed(segment)
 
     def append_files(
         self,
@@ -109,6 +133,7 @@ class SegmentStore(SegmentIndex):
         write: WriteParts,
         arrival_ns: int,
         listed: OnSegment = _nobody,
+        move: SourceMove | None = None,
     ) -> Segment | None:
         """The same of a micro-batch that executors write: no row passes the driver.
 
@@ -129,11 +154,11 @@ class SegmentStore(SegmentIndex):
             elif parts:
                 segment = self._listed_files(
                     parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
-                    offsets=text, arrival_ns=arrival_ns, file=file,
+                    offsets=text, arrival_ns=arrival_ns, file=file, move=move,
                 )  # fmt: skip
-            if segment is not None:
-                listed(segment)
-                self._log.sync()
+            elif move is not None:
+                self._log.move_source(move)
+            self._announce(segment, listed, move)
             return segment
 
     def _listed_files(self, parts: tuple[Part, ...], *, stream: str, **known: Any) -> Segment:
@@ -158,6 +183,7 @@ class SegmentStore(SegmentIndex):
         offsets: str,
         table: pa.Table,
         arrival_ns: int,
+        move: SourceMove | None,
     ) -> Segment:
         """A new segment, in its turn."""
         stamped = self._schemas.as_declared(stream, _stamped(stream, table, arrival_ns))
@@ -174,7 +200,7 @@ class SegmentStore(SegmentIndex):
         segment = self._added(
             stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id, offsets=offsets,
             rows=table.num_rows, bytes=size, arrival_ns=arrival_ns, file=file, content=content,
-            span=None if clock is None else clock.span(table),
+            move=move, span=None if clock is None else clock.span(table),
         )  # fmt: skip
         with self._guard:
             self._tables.put((stream, seq), stamped)
@@ -182,12 +208,18 @@ class SegmentStore(SegmentIndex):
         return segment
 
     def _added(
-        self, *, stream: str, span: Span | None, content: bytes | None = None, **known: Any
+        self,
+        *,
+        stream: str,
+        span: Span | None,
+        move: SourceMove | None,
+        content: bytes | None = None,
+        **known: Any,
     ) -> Segment:
         """A segment whose content is durable, or goes with the row."""
         times = {} if span is None else span._asdict()
         segment = Segment(stream=stream, seq=self.end(stream).seq, **known, **times)
-        self._log.add_segment(segment, content)
+        self._log.add_segment(segment, content, move)
         if span is not None:
             self._clocks[stream].moved(span.high_us, span.after_us)
         self._list(segment)

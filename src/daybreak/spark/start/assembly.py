@@ -61,6 +61,7 @@ class RunParts:
         with self.files:  # closed also where there is no room for a report
             with suppress(LogUnavailable, LeaseLost, OSError):  # else the next start does it
                 sweep(storage.log, self.accepted.catalog.sinks)
+                storage.dead_letters.place()
             report = record.finish()
             if record.incomplete is not None:
                 why = f"the end of the record was not written: {record.incomplete}"

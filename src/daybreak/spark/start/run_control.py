@@ -103,6 +103,7 @@ def _start_tasks(
             PeriodicTask("tend", 0.2, inflow.sources.tend),
             PeriodicTask("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
             PeriodicTask("write_record", 1.0, keeping.record.write),
+            PeriodicTask("place_malformed", 1.0, storage.dead_letters.place),
             PeriodicTask("prune", 10.0, lambda: prune(log, catalog)),
         ],
         # Spark may take its time to stop a query that was dropped.

@@ -62,7 +62,7 @@ def open_storage(
 
     log = open_log(application.log, rundir, application.timezone, lease_s, waits)
     files.callback(log.close)
-    dead_letters = DeadLetters(rundir.store.dead)
+    dead_letters = DeadLetters(rundir.store.dead, log)
     for stream in application.streams:
         dead_letters.count(stream)  # refused now, if they cannot be read, rather than at the end
     store = SegmentStore(rundir, log)

@@ -91,6 +91,7 @@ def accept(catalog: Catalog, storage: Storage, options: Options, files: ExitStac
     for view in catalog.views():
         view.bind(store)  # nobody listens: inboxes are filled from the store
     recovered = recover(log, catalog.sinks)
+    storage.dead_letters.recover()
     state = JobState(application.network, options.workers, express=options.express)
     emit = Reporter(storage.event_log, catalog, state, options.warns)
     undeclared, forgotten = start.accept(options.forget, options.limits, emit)
