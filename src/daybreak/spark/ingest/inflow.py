@@ -15,6 +15,7 @@ from daybreak.runtime.snapshot import StreamRow
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.generator import FORMAT as GENERATOR
 from daybreak.spark.ingest.generator import GeneratorSource
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
@@ -38,6 +39,7 @@ class SourceFactory:
     store: SegmentStore
     dead_letters: DeadLetters
     backpressure: Backpressure
+    gate: IngestGate
     on_segment: OnSegment
     driver_batch_bytes: int
 
@@ -47,7 +49,7 @@ class SourceFactory:
             return GeneratorSource(spec, self.store, self.on_segment, self.backpressure)
         return StreamSource(
             self.spark, spec, self.folder, self.rundir, self.store, self.on_segment,
-            self.dead_letters, self.backpressure, self.driver_batch_bytes,
+            self.dead_letters, self.backpressure, self.gate, self.driver_batch_bytes,
         )  # fmt: skip
 
 

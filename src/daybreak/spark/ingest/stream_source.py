@@ -34,6 +34,7 @@ from daybreak.spark.ingest.dead_letters import (
     reads_malformed,
     with_malformed,
 )
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.kafka_source import Position, check_source, kafka_frame
 from daybreak.spark.ingest.large_batches import (
     BatchSizes,
@@ -66,6 +67,7 @@ class StreamSource:
         on_segment: OnSegment,
         dead: DeadLetters,
         backpressure: Backpressure,
+        gate: IngestGate,
         driver_batch_bytes: int,
     ) -> None:
         """``driver_batch_bytes``: larger micro-batches are written by executors."""
@@ -75,6 +77,7 @@ class StreamSource:
         self._on_segment = on_segment
         self._dead = dead
         self._backpressure = backpressure
+        self._gate = gate
         self._most_bytes = driver_batch_bytes
         self._sizes = BatchSizes(spec.format)
         self._stopping = threading.Event()
@@ -144,15 +147,19 @@ class StreamSource:
             raise
 
     def _ingest(self, frame: DataFrame, batch_id: int) -> None:
+        shown_ns = CLOCK.now_ns()
         self._backpressure.wait(self._stopping)
         self._store.wait()
         offsets = self._offsets(batch_id)
         records = None if self.position is None else self.position.records_to(offsets)
         expected, stated = self._sizes.expected(frame, records)
-        if expected > self._most_bytes and can_be_files(frame.schema):
-            took, rows = self._write(frame, batch_id, offsets)
-        else:
-            took, rows = self._collect(frame, batch_id, offsets)
+        # A micro-batch is not cut: Spark has planned it.
+        with self._gate.step(self.name, expected, shown_ns, self._stopping) as step:
+            if expected > self._most_bytes and can_be_files(frame.schema):
+                took, rows = self._write(frame, batch_id, offsets)
+            else:
+                took, rows = self._collect(frame, batch_id, offsets)
+            step.took = took
         self._sizes.learn(took, rows, stated, records)
         if self.position is not None and offsets:
             self.position.read_to(offsets[0])

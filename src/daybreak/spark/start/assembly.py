@@ -96,8 +96,9 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
             accepted, storage, engine, runners, keeping, limits.job_timeout_s, threads
         )
         inflow = start_inflow(
-            accepted, storage, scheduling.arrivals.on_segment, keeping.backpressure, limits, threads
-        )
+            accepted, storage, scheduling.arrivals.on_segment, keeping.backpressure,
+            scheduling.driver.gate, limits, threads,
+        )  # fmt: skip
         control = start_control(accepted, storage, scheduling, keeping, inflow, limits, threads)
         return RunParts(
             storage, accepted, scheduling, keeping, inflow, control, threads.pop_all(),

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from daybreak.model.limits import Limits
 from daybreak.spark.ingest.backpressure import Backpressure
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.inflow import Inflow, SourceFactory
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.rates import StreamRates
@@ -20,14 +21,18 @@ def start_inflow(
     storage: Storage,
     on_segment: OnSegment,
     backpressure: Backpressure,
+    gate: IngestGate,
     limits: Limits,
     threads: ExitStack,
 ) -> Inflow:
-    """Starts the sources that a query reads; ``threads`` stops them."""
+    """Starts the sources that a query reads; ``threads`` stops them.
+
+    ``gate`` lets them read when the engine grants it.
+    """
     application, emit = accepted.catalog.application, accepted.emit
     make_source = SourceFactory(
         application.spark, application.folder, application.streams, storage.rundir, storage.store,
-        storage.dead_letters, backpressure, on_segment, limits.driver_batch_bytes,
+        storage.dead_letters, backpressure, gate, on_segment, limits.driver_batch_bytes,
     )  # fmt: skip
     sources = Sources(make_source, limits, emit, storage.trouble, backpressure)
     inflow = Inflow(
