@@ -38,6 +38,12 @@ MEANINGS = {
     "source-failed": "A source failed and is restarted; at level error it is not.",
     "stream-stopped": "A source failed too often. Its stream stops, the others go on.",
     "source-restarted": "A source was restarted.",
+    "folder-polled": "inotify cannot watch a source's folder (its limits are in "
+    "`/proc/sys/fs/inotify`); it is listed at each trigger instead.",
+    "file-skipped": "A source passes over a file whose name is not UTF-8, or a folder that looks "
+    "like a partition.",
+    "file-changed": "A file was written to after a source had read it; what was added is not "
+    "read. Files should be written elsewhere and moved.",
     "broker-lost": "A Kafka broker does not respond.",
     "broker-back": "The broker responds again.",
     "table-refreshed": "A static table was read again and has changed.",

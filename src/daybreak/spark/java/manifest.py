@@ -369,7 +369,22 @@ org.apache.spark.sql.kafka010
     jar="spark-sql-kafka-0-10",
 )
 
+_FOLDERS = Capability(
+    "folders",
+    "reading the options of file sources",
+    "a StreamingQuery reads every file source",
+    _listed("""
+org.apache.spark.sql.execution.streaming.runtime
+    FileStreamOptions: <init> cleanSource fileNameOnly latestFirst maxBytesPerTrigger maxFileAgeMs
+    FileStreamOptions: maxFilesPerTrigger
+org.apache.spark.api.python
+    PythonUtils: toScalaMap
+org.apache.hadoop.fs
+    GlobPattern: <init> compiled
+"""),
+)
+
 INTERNALS = (
     _SESSIONS, _QUERIES, _COMPILER, _PREPARED, _STATEFUL, _GATES, _LIMITS, _BACKLOG, _AWAITED,
-    _KAFKA,
+    _KAFKA, _FOLDERS,
 )  # fmt: skip
