@@ -68,5 +68,5 @@ ELSEWHERE = frozenset({
     "setContextClassLoader",
     "isDefined", "isEmpty", "toSeq",
     "listOffsets", "listTopics", "partitionResult",
-    "addSparkListener", "cancelJobGroup", "removeSparkListener",
+    "addSparkListener", "cancelJobGroup", "hadoopConfiguration", "removeSparkListener",
 })  # fmt: skip

@@ -375,7 +375,7 @@ _FOLDERS = Capability(
     "a StreamingQuery reads every file source",
     _listed("""
 org.apache.spark.sql.execution.streaming.runtime
-    FileStreamOptions: <init> cleanSource fileNameOnly latestFirst maxBytesPerTrigger maxFileAgeMs
+    FileStreamOptions: <init> cleanSource latestFirst maxBytesPerTrigger maxFileAgeMs
     FileStreamOptions: maxFilesPerTrigger
 org.apache.spark.api.python
     PythonUtils: toScalaMap

@@ -7,6 +7,7 @@ streams. So one instance watches all folders, and one thread reads it and hands 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import select
 import struct
@@ -56,7 +57,7 @@ OnNews = Callable[[News], None]
 
 
 @dataclass(frozen=True)
-class Watch:
+class FolderWatch:
     """A folder that is watched for one reader."""
 
     number: int
@@ -76,7 +77,7 @@ class Inotify:
         except AttributeError:
             raise OSError("this system has no inotify") from None
         self._succeeded(self._fd)
-        self._readers: dict[int, list[Watch]] = {}
+        self._readers: dict[int, list[FolderWatch]] = {}
         self._guard = threading.Lock()
         self._ended, self._end = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="daybreak-inotify", daemon=True)
@@ -89,7 +90,7 @@ class Inotify:
             return cls()
         except OSError as error:
             why = f"{error}; all folders are listed at each trigger instead"
-            emit("folder-polled", why)
+            emit("folder-polled", why, level=logging.WARNING)
             return None
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ class Inotify:
             os.close(self._ended)
             os.close(self._fd)
 
-    def watch(self, folder: str, on_news: OnNews) -> Watch:
+    def watch(self, folder: str, on_news: OnNews) -> FolderWatch:
         """Watches a folder; OSError if there is none, or the kernel watches no more of them.
 
         What happens in the folder from the moment this returns is reported.
@@ -109,11 +110,11 @@ class Inotify:
         with self._guard:  # the thread looks the number up under it
             number = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), _WATCHED)
             self._succeeded(number, folder)
-            watch = Watch(number, on_news)
+            watch = FolderWatch(number, on_news)
             self._readers.setdefault(number, []).append(watch)
             return watch
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: FolderWatch) -> None:
         """Ends a watch. Idempotent; the last news may come while this is called."""
         with self._guard:
             readers = self._readers.get(watch.number, [])

@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit, silent
-from daybreak.spark.ingest.direct.backlog import Backlog, Discovery
+from daybreak.spark.ingest.direct.file_queue import Discovery, FileQueue
 from daybreak.spark.ingest.direct.file_system import inotify_sees
 from daybreak.spark.ingest.direct.found import FoundFile
-from daybreak.spark.ingest.direct.inotify import Inotify, News, Watch
+from daybreak.spark.ingest.direct.inotify import FolderWatch, Inotify, News
 from daybreak.spark.ingest.direct.listing_options import ListingOptions
 
 #: The folder is listed so often, whatever the kernel reports. Half of it doubles what idle streams
@@ -71,12 +71,12 @@ class FolderListing:
         self._newest_ms = newest_ms
         #: Size and time of each file that was read and is still there.
         self._read: dict[str, tuple[int, int]] = {}
-        self._backlog = Backlog(options)
+        self._queue = FileQueue(options)
         #: Names that may still be written to, and when to look at them (monotonic seconds).
         self._unsettled: dict[str, float] = {}
         #: Events and the files that they were emitted for.
-        self._odd: set[tuple[str, str | bytes]] = set()
-        self._watch: Watch | None = None
+        self._reported: set[tuple[str, str]] = set()
+        self._watch: FolderWatch | None = None
         self._identity: tuple[int, int] | None = None
         #: When the folder is to be listed next, and whether that was asked for.
         self._list_s = 0.0
@@ -103,12 +103,12 @@ class FolderListing:
             self._list()
         self._look(dict.fromkeys(news.complete), settled=True)
         self._look([n for n, due_s in self._unsettled.items() if due_s <= now_s], settled=False)
-        return self._backlog.first()
+        return self._queue.first()
 
     def taken(self, files: Iterable[FoundFile]) -> None:
         """These files are in the log."""
         for file in files:
-            self._backlog.remove(file.path)
+            self._queue.remove(file.path)
             self._read[os.path.basename(file.path)] = file.size, file.mtime_ms
             self._newest_ms = max(self._newest_ms, file.mtime_ms)
 
@@ -122,7 +122,7 @@ class FolderListing:
         """True if nothing is to be read of what was found so far."""
         with self._told:
             quiet = self._news == News() and not self._asked
-        return quiet and not self._unsettled and not len(self._backlog)
+        return quiet and not self._unsettled and not len(self._queue)
 
     def list_again(self) -> None:
         """Makes the next ``discover`` list the folder. Any thread may call it."""
@@ -182,7 +182,7 @@ class FolderListing:
         new = [
             name
             for name in names
-            if name not in self._read and wants(name) and self._at(name) not in self._backlog
+            if name not in self._read and wants(name) and self._at(name) not in self._queue
         ]
         new += [name for name, (_, mtime_ms) in self._read.items() if mtime_ms < too_old_ms]
         self._look(new, settled=False)
@@ -209,7 +209,11 @@ class FolderListing:
             return
         except OSError as error:
             why = f"{error}; the folder is listed every {self._poll_s:g} s instead"
-            self._report("folder-polled", why, self._path)
+            if self._is_new("polled", self._path):
+                self._emit(
+                    "folder-polled", why, level=logging.WARNING, stream=self._stream,
+                    file=self._path,
+                )  # fmt: skip
         self._identity = identity
 
     def _look(self, names: Iterable[str], *, settled: bool) -> None:
@@ -226,8 +230,8 @@ class FolderListing:
                 self._unsettled[name] = now_s + SETTLED_S
             elif file.mtime_ms >= self.too_old_ms:
                 found.append(file)
-        new = [file for file in found if file.path in self._backlog]
-        asked = [file for file in found if file.path not in self._backlog]
+        new = [file for file in found if file.path in self._queue]
+        asked = [file for file in found if file.path not in self._queue]
         for at in range(0, len(asked), _ASKED):
             some = asked[at : at + _ASKED]
             known = set(self._known([file.path for file in some]))
@@ -235,7 +239,7 @@ class FolderListing:
             for file in some:
                 if file.path in known:
                     self._read[os.path.basename(file.path)] = file.size, file.mtime_ms
-        self._backlog.add(new, shown_ns)
+        self._queue.add(new, shown_ns)
 
     def _stat(self, name: str) -> tuple[FoundFile | None, bool]:
         """A file as it is now, and whether it came as a link; None where it is none to be read."""
@@ -244,15 +248,15 @@ class FolderListing:
             path.encode()
             found = os.stat(path)
         except UnicodeEncodeError:
-            self._report("file-skipped", "its name is not UTF-8; rename it", os.fsencode(path))
+            self._skipped("its name is not UTF-8; rename it", repr(os.fsencode(path)))
             return None, False
         except (FileNotFoundError, NotADirectoryError):  # gone, or a link that leads nowhere
-            self._backlog.remove(path)
+            self._queue.remove(path)
             return None, False
         if not stat.S_ISREG(found.st_mode):
             if stat.S_ISDIR(found.st_mode) and "=" in name:
                 why = "looks like a partition; start the run again to read its files"
-                self._report("file-skipped", why, path)
+                self._skipped(why, path)
             return None, False
         mtime_ms = found.st_mtime_ns // 1_000_000
         return FoundFile(path, mtime_ms, found.st_size), found.st_nlink > 1
@@ -274,12 +278,22 @@ class FolderListing:
             self._read[name] = file.size, mtime_ms
             why = f"was written to after it had been read: {size} bytes then, {file.size} now"
             remedy = "rows added since are not read; write files elsewhere and move them here"
-            self._report("file-changed", f"{why}; {remedy}", file.path)
+            if self._is_new("changed", name):
+                self._emit(
+                    "file-changed", f"{why}; {remedy}", level=logging.WARNING,
+                    stream=self._stream, file=file.path,
+                )  # fmt: skip
         return True
 
-    def _report(self, event: str, why: str, about: str | bytes) -> None:
-        """Emits one event of each kind for a file or folder, up to a limit."""
-        if (event, about) not in self._odd and len(self._odd) < _MOST_REPORTED:
-            self._odd.add((event, about))
-            name = about if isinstance(about, str) else repr(about)
-            self._emit(event, why, level=logging.WARNING, stream=self._stream, file=name)
+    def _is_new(self, event: str, about: str) -> bool:
+        """Tells whether an event is the first of its kind for a file; they are limited, too."""
+        if (event, about) in self._reported or len(self._reported) >= _MOST_REPORTED:
+            return False
+        self._reported.add((event, about))
+        return True
+
+    def _skipped(self, why: str, about: str) -> None:
+        if self._is_new("skipped", about):
+            self._emit(
+                "file-skipped", why, level=logging.WARNING, stream=self._stream, file=about
+            )  # fmt: skip

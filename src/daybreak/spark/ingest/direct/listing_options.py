@@ -44,7 +44,7 @@ _KNOWN = frozenset(f"{_LISTING} {_READING}".lower().split())
 _PLAIN_GLOB = re.compile(r"(?:[\w .*?=,{}+@%~#:-]|\[!?[\w.]+(?:-[\w.]+)*\])*", re.ASCII)
 
 
-class Unfit(Exception):
+class NoListing(Exception):
     """An option has a meaning that only Spark's own listing knows; the text says which."""
 
 
@@ -63,17 +63,17 @@ class ListingOptions:
 
     @classmethod
     def of(cls, spark: SparkSession, options: Mapping[str, str]) -> ListingOptions:
-        """Options as Spark reads them, whatever their case; raises ``Unfit``."""
+        """Options as Spark reads them, whatever their case; raises ``NoListing``."""
         given = {key.lower(): value for key, value in options.items()}
         unknown = sorted(given.keys() - _KNOWN)
         if unknown:
-            raise Unfit(f"option {unknown[0]!r} is not one that direct ingest knows")
+            raise NoListing(f"option {unknown[0]!r} is not one that direct ingest knows")
         try:
             return cls._of_spark(spark, given)
         except PySparkException as error:
-            raise Unfit(one_line(error)) from None
+            raise NoListing(one_line(error)) from None
         except (Py4JError, TypeError) as error:
-            raise Unfit(f"Spark's file options are not as expected: {error}") from None
+            raise NoListing(f"Spark's file options are not as expected: {error}") from None
 
     @classmethod
     def _of_spark(cls, spark: SparkSession, given: Mapping[str, str]) -> ListingOptions:
@@ -83,7 +83,7 @@ class ListingOptions:
             jvm.PythonUtils.toScalaMap(listing)
         )
         if found.cleanSource().toString() != "OFF":
-            raise Unfit("cleanSource moves or removes files by Spark's own log of the source")
+            raise NoListing("cleanSource moves or removes files by Spark's own log of the source")
         latest_first = found.latestFirst()
         files, size = _value(found.maxFilesPerTrigger()), _value(found.maxBytesPerTrigger())
         ageless = latest_first and (files is not None or size is not None)
@@ -116,8 +116,8 @@ def why_not(spark: SparkSession, path: str, options: Mapping[str, str]) -> str |
     """
     try:
         ListingOptions.of(spark, options)
-    except Unfit as unfit:
-        return str(unfit)
+    except NoListing as reason:
+        return str(reason)
     return _of_path(path) or _of_settings(spark)
 
 
@@ -161,5 +161,5 @@ def _value(option: Any) -> int | None:
 def _names(jvm: Any, glob: str) -> re.Pattern[str]:
     """Compiles a glob as Hadoop understands it."""
     if not _PLAIN_GLOB.fullmatch(glob):
-        raise Unfit(f"pathGlobFilter {glob!r} has characters that only Hadoop's globs know")
+        raise NoListing(f"pathGlobFilter {glob!r} has characters that only Hadoop's globs know")
     return re.compile(jvm.org.apache.hadoop.fs.GlobPattern(glob).compiled().pattern(), re.DOTALL)

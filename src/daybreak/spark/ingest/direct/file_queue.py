@@ -30,8 +30,8 @@ class _Waiting(NamedTuple):
     shown_ns: int
 
 
-class Backlog:
-    """A queue of files. To show the first of many costs what these cost, not all of them."""
+class FileQueue:
+    """Files in order. To show the first of many costs what these cost, not all of them."""
 
     def __init__(self, options: ListingOptions) -> None:
         self._options = options
