@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.journal import JournalEngine, assert_repeats_itself
+from tests.engine.journal import assert_repeats_itself
 from tests.simulation.recording import model
 
 from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
 from daybreak.engine.events import SetPriority, Started, SwitchPolicy
 from daybreak.engine.instructions import StartJob
 from daybreak.engine.state import JobState
@@ -23,7 +24,7 @@ ON_SPARK = [name for name, p in all_policies().items() if p.on_spark]
 def test_an_engine_that_is_told_the_same_answers_the_same(policy: str) -> None:
     replay = model(span_s=1.0, rate_per_s=40.0)
     state = JobState(replay.network, 2, express=1)
-    engine = JournalEngine(
+    engine = Engine(
         state, replay.queries.facts(replay.network), replay.queries.inboxes(),
         make_policy_with(policy),
         Settings(seed=5, rider_bound_ns=replay.bound_ns, shedding=SheddingParams(patience_s=0.01)),
@@ -40,6 +41,6 @@ def test_an_engine_that_is_told_the_same_answers_the_same(policy: str) -> None:
             driver.tell(SetPriority(1, 90.0))
         if steps == 60:
             driver.tell(SwitchPolicy(make_policy_with("stride"), 3))
-    jobs = [i for told in engine.journal for i in told.answer if isinstance(i, StartJob)]
+    jobs = [i for entry in engine.journal.entries() for i in entry.answer if isinstance(i, StartJob)]
     assert len(jobs) > 20
     assert_repeats_itself(engine)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.engine.journal import JournalEngine, assert_repeats_itself
+from tests.engine.journal import assert_repeats_itself
 
 from daybreak.engine.events import (
     AddQuery,
@@ -69,11 +69,9 @@ sink = { format = "memory" }
 def test_a_run_on_spark_repeats_itself(
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     policy: str,
     express: int,
 ) -> None:
-    monkeypatch.setattr("daybreak.spark.start.run_scheduling.Engine", JournalEngine)
     app = App.from_pipeline(Pipeline.parse(PIPELINE.replace("POLICY", policy)), spark)
     with app.run(run_dir=tmp_path / "run", workers=2, express=express, on_failure="report") as run:
         run.change_class_priority("low", 3)
@@ -84,9 +82,8 @@ def test_a_run_on_spark_repeats_itself(
         run.drop("more")
         run.drain(120, flush=True)
         engine = run.parts.scheduling.driver.engine
-    assert isinstance(engine, JournalEngine)
     assert run.failures.keys() == {"broken"}
-    kinds = {type(event) for told in engine.journal for event in told.events}
+    kinds = {type(event) for entry in engine.journal.entries() for event in entry.events}
     assert kinds >= {AddQuery, Drop, JobEnded, Pause, Resume, SetPriority, SwitchPolicy, Woke}
     assert LogFull not in kinds, "nothing was given up here because the log was full"
     assert_repeats_itself(engine)

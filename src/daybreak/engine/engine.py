@@ -22,16 +22,20 @@ from daybreak.engine.express import Express
 from daybreak.engine.inbox import Arrival, Inbox, Waiting
 from daybreak.engine.ingest import STEP_NS, Ingestion
 from daybreak.engine.instructions import Instruction, WakeAt
+from daybreak.engine.journal import Journal, Origin
 from daybreak.engine.lifecycle import FULL, Lifecycle
 from daybreak.engine.orders import Order, Orders
 from daybreak.engine.overload import LoadShedding
-from daybreak.engine.queries import Owner, Queries, QueryFacts
+from daybreak.engine.queries import Owner, Queries, QueryBug, QueryFacts
 from daybreak.engine.state import JobState
-from daybreak.model.errors import EngineBug
+from daybreak.engine.story import StoryLine, as_text, story_of
 from daybreak.policies.base import BasePolicy, Change, Plan, Wait, Work
 
 #: A policy that asks to be asked again at once is asked again after so long.
 LEAST_WAIT_NS = 1_000_000
+#: An ``EngineBug`` shows so many lines of its query's story: the last jobs and what led to them.
+#: Half as many may miss how the query got there, twice as many fill two screens.
+STORY_LINES = 40
 
 
 class Engine:
@@ -48,6 +52,8 @@ class Engine:
     ) -> None:
         """``inboxes`` hold what waits already; ``next_seq``: the first segment that is not in
         them, by stream."""
+        #: What it has heard and answered. ``handle`` alone adds to it.
+        self.journal = Journal(Origin.of(state, facts, inboxes, policy, settings, next_seq or {}))
         self._core = Core(state, facts, inboxes, policy, settings)
         self._lifecycle = Lifecycle(self._core)
         self._orders = Orders(self._core, self._lifecycle)
@@ -94,16 +100,34 @@ class Engine:
 
         Idle workers are given work once, after the last of them. ``now_ns`` counts from anywhere
         and never goes back: retries, time limits and all that policies decide go by it, and so
-        must the stamps of what arrives.
+        must the stamps of what arrives. ``EngineBug`` ends with the story of the query concerned.
         """
         core = self._core
         core.now_ns = max(core.now_ns, now_ns)
-        for event in events:
-            self._handlers[type(event)](event)
-        if not self._stopping:
-            self._dispatch()
+        try:
+            for event in events:
+                self._handlers[type(event)](event)
+            if not self._stopping:
+                self._dispatch()
+        except QueryBug as bug:
+            self.journal.add(now_ns, events, core.out)
+            raise QueryBug(f"{bug}\n{self._told(bug.box)}", bug.box) from bug
         out, core.out = core.out, []
+        self.journal.add(now_ns, events, out)
         return out
+
+    def story(self, box: int) -> list[StoryLine]:
+        """The events and instructions that concern a query, the newest last; any thread may ask.
+
+        Of those that the journal keeps, and only since the query came.
+        """
+        facts = self.queries.facts[box]
+        cls = self.state.query_class[box]
+        return story_of(self.journal.entries(), box, facts.reads, cls)
+
+    def _told(self, box: int) -> str:
+        names = [facts.name for facts in self.queries.facts]
+        return "\n".join(as_text(line, box, names) for line in self.story(box)[-STORY_LINES:])
 
     # What others may look at
 
@@ -196,8 +220,9 @@ class Engine:
         """False if the plan was overtaken: its queries run or ran in another's job, or are held."""
         owners = [self.queries.owner(step.box) for step in plan.steps]
         if Owner.PLANNED in owners:
-            name = self.queries.facts[plan.steps[owners.index(Owner.PLANNED)].box].name
-            raise EngineBug(f"{self.policy.name} planned query {name!r}, which is running")
+            box = plan.steps[owners.index(Owner.PLANNED)].box
+            name = self.queries.facts[box].name
+            raise QueryBug(f"{self.policy.name} planned query {name!r}, which is running", box)
         if any(owner is not Owner.IDLE for owner in owners):
             return False
         return any(self.state.pending[step.box] for step in plan.steps)
@@ -309,8 +334,9 @@ class Engine:
         core, box = self._core, event.box
         self.state.adopt(event.network)
         self.state.renew(box)
-        event.inbox.arrived_by(core.now_ns)
-        self.queries.add(box, event.facts, event.inbox)
+        inbox = event.inbox.copy()  # the journal keeps the event as it came
+        inbox.arrived_by(core.now_ns)
+        self.queries.add(box, event.facts, inbox)
         self.queries.own(box, Owner.IDLE)
         core.compositor.adopt(box)
         if self._shedding is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 
 class Arrival(Protocol):
@@ -104,6 +105,12 @@ class Inbox:
         for _, item in sorted(merged, key=lambda pair: pair[0]):
             inbox.put(item)
         return inbox
+
+    def copy(self) -> Self:
+        """An inbox that holds the same, and changes by itself."""
+        twin = copy(self)
+        twin.waiting = self.waiting.copy()
+        return twin
 
     def arrive(self, segment: Arrival) -> int:
         """A segment has come; returns how many tuples are pending because of it."""

@@ -10,11 +10,20 @@ from typing import Literal
 from daybreak.engine.costs import Kind
 from daybreak.engine.inbox import Inbox
 from daybreak.engine.state import JobState
+from daybreak.model.errors import EngineBug
 from daybreak.model.limits import Limits
 
 State = Literal["running", "paused", "retrying", "parked", "dropped"]
 #: A query answers each row by itself (so trains are cut anywhere), or closed windows as a whole.
 Answers = Literal["rows", "windows"]
+
+
+class QueryBug(EngineBug):
+    """An invariant broke at one query."""
+
+    def __init__(self, message: str, box: int) -> None:
+        super().__init__(message)
+        self.box = box
 
 
 class Owner(Enum):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from tests.engine.journal import JournalEngine, assert_repeats_itself
+from tests.engine.journal import assert_repeats_itself
 from tests.engine.made import First, Segment, network_of
 from tests.until import until
 
@@ -40,11 +40,11 @@ def nothing(*_: object) -> None:
 def driver_of(
     tidy: Callable[[Loop], None] = nothing,
     processor: Callable[[], ProcessorUse | None] = lambda: None,
-) -> Iterator[tuple[Driver, JournalEngine]]:
+) -> Iterator[tuple[Driver, Engine]]:
     """A driver that has not begun; it ends with the block."""
     network = network_of(FACTS)
     state = JobState(network, 1)
-    engine = JournalEngine(state, FACTS, [Inbox(), Inbox()], Idle(), Settings())
+    engine = Engine(state, FACTS, [Inbox(), Inbox()], Idle(), Settings())
     runner = cast(Any, type("Runner", (), {"close": nothing}))
     hooks = Hooks(lambda _tag: runner(), nothing, tidy, nothing, processor=processor)
     accounts = Accounts(state, engine.queries, Monitor(network))
@@ -56,8 +56,8 @@ def driver_of(
     assert_repeats_itself(engine)
 
 
-def events(engine: JournalEngine) -> list[Event]:
-    return [event for told in engine.journal for event in told.events]
+def events(engine: Engine) -> list[Event]:
+    return [event for entry in engine.journal.entries() for event in entry.events]
 
 
 def segment(seq: int) -> Any:

@@ -8,6 +8,7 @@ as for other queries: those that came since windows were last closed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from daybreak.engine.inbox import Arrival, Tick, WholeInbox, closing
 from daybreak.spark.log.event_time import NEVER, Windowing
@@ -26,6 +27,11 @@ class WindowInbox(WholeInbox):
         self._rows = 0
         #: Windows up to here are emitted, or wait.
         self._put_us = closed_us
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin._watermarks = dict(self._watermarks)
+        return twin
 
     def arrive(self, segment: Arrival) -> int:
         assert segment.after_us is not None

@@ -1,0 +1,106 @@
+"""The journal of an engine: what it was made of, what it heard, and what it answered.
+
+It is always on. An entry refers to events and instructions, which nothing changes once they are
+handled, so keeping one costs less than a microsecond. What is kept in memory is bounded; the oldest
+entries go first. ``story`` reads the entries of one query, ``replay`` asks a fresh engine the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from daybreak.engine.core import Settings
+from daybreak.engine.events import Event
+from daybreak.engine.inbox import Inbox
+from daybreak.engine.instructions import Instruction, StartJob
+from daybreak.engine.queries import QueryFacts
+from daybreak.engine.state import JobState
+from daybreak.policies.base import BasePolicy
+
+#: What is kept in memory weighs at most this: an entry counts for 8, and for one more with every
+#: query of a cell that it starts a job of. A unit takes about 250 bytes (a small job is 3 KB), so
+#: this is 50 MB: four minutes of a run with 100 entries a second. Half as many are two minutes,
+#: twice as many 100 MB.
+MOST_WEIGHT = 200_000
+ENTRY_WEIGHT = 8
+
+
+class Entry(NamedTuple):
+    """One call of ``Engine.handle``."""
+
+    now_ns: int
+    events: tuple[Event, ...]
+    answer: Sequence[Instruction]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An engine before its first event, as data that the engine does not change."""
+
+    state: JobState
+    facts: tuple[QueryFacts, ...]
+    inboxes: tuple[Inbox, ...]
+    #: Its class and its parameters count, whatever it has learned since.
+    policy: BasePolicy
+    settings: Settings
+    next_seq: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        state: JobState,
+        facts: Sequence[QueryFacts],
+        inboxes: Sequence[Inbox],
+        policy: BasePolicy,
+        settings: Settings,
+        next_seq: Mapping[str, int],
+    ) -> Origin:
+        """Copies what an engine is about to change."""
+        return cls(
+            copy_of(state), tuple(facts), tuple(inbox.copy() for inbox in inboxes), policy,
+            settings, dict(next_seq),
+        )  # fmt: skip
+
+
+def copy_of(state: JobState) -> JobState:
+    """A state with figures of its own; the network, which never changes, is the same."""
+    return deepcopy(state, {id(state.network): state.network})
+
+
+def fresh(policy: BasePolicy) -> BasePolicy:
+    """A policy of the same class and parameters that has learned nothing."""
+    return type(policy)(policy.params)
+
+
+class Journal:
+    """Entries of one engine, the newest last. One thread adds; any thread may read."""
+
+    def __init__(self, origin: Origin, most_weight: int = MOST_WEIGHT) -> None:
+        self.origin = origin
+        self._most_weight = most_weight
+        self._entries: deque[tuple[int, Entry]] = deque()
+        self._weight = 0
+        #: Entries that are not kept any more.
+        self.forgotten = 0
+
+    def add(self, now_ns: int, events: tuple[Event, ...], answer: Sequence[Instruction]) -> None:
+        """Keeps an entry, and lets the oldest ones go as far as that takes."""
+        weight = ENTRY_WEIGHT
+        for instruction in answer:
+            if type(instruction) is StartJob:
+                for group in instruction.groups:
+                    weight += len(group.cell)
+        entries = self._entries
+        entries.append((weight, Entry(now_ns, events, answer)))
+        self._weight += weight
+        while self._weight > self._most_weight and len(entries) > 1:
+            self._weight -= entries.popleft()[0]
+            self.forgotten += 1
+
+    def entries(self) -> list[Entry]:
+        """What is kept, the oldest first."""
+        return [entry for _, entry in self._entries.copy()]
