@@ -41,6 +41,8 @@ def test_an_engine_that_is_told_the_same_answers_the_same(policy: str) -> None:
             driver.tell(SetPriority(1, 90.0))
         if steps == 60:
             driver.tell(SwitchPolicy(make_policy_with("stride"), 3))
-    jobs = [i for entry in engine.journal.entries() for i in entry.answer if isinstance(i, StartJob)]
+    jobs = [
+        i for entry in engine.journal.entries() for i in entry.answer if isinstance(i, StartJob)
+    ]
     assert len(jobs) > 20
     assert_repeats_itself(engine)
