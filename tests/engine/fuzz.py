@@ -18,7 +18,7 @@ from daybreak.engine import events as ev
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.inbox import Tick, Waiting
-from daybreak.engine.instructions import StartJob
+from daybreak.engine.instructions import Instruction, Notice, StartJob
 from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
 from daybreak.model.network import Box, Query
@@ -52,7 +52,7 @@ class RandomRun(Driven):
             {stream: len(known) for stream, known in self.segments.items()},
         )  # fmt: skip
         self._busy_ns = self._idle_ns = 0
-        held = [ev.Pause(box) for box in range(len(FACTS)) if draw.random() < 0.1]
+        held: list[ev.Event] = [ev.Pause(box) for box in range(len(FACTS)) if draw.random() < 0.1]
         held += [ev.Delivered(0, ev.Failure("refused"))] if draw.random() < 0.1 else []
         self.tell(self._woke(), *held, ev.Started())
 
@@ -60,7 +60,7 @@ class RandomRun(Driven):
         ways = (
             *[self._segment] * 4, *[self._time] * 4, *[self._end] * 5, self._watermark,
             self._aside, self._skipped, self._delivered, self._log_full, self._hold, self._add,
-            self._declare,
+            self._declare, self._shows, self._ingested,
         )  # fmt: skip
         for _ in range(self._draw.choice(STEPS)):
             self._draw.choice(ways)()
@@ -134,6 +134,25 @@ class RandomRun(Driven):
         inboxes = self.engine.queries.inboxes
         windows = {b: 1 for b, i in enumerate(inboxes) if isinstance(i, Windows) and i.tuples}
         self.tell(ev.LogFull(cut, windows))
+
+    def _shows(self) -> None:
+        """A source has something for a step that takes milliseconds or seconds."""
+        stream, amount = self._draw.choice(STREAMS), self._draw.choice((0, 1, 50))
+        each_ns = self._draw.choice((1.0, 100.0)) * MS
+        self.asking.discard(stream)
+        if amount:
+            self.asking.add(stream)
+        self.tell(ev.SourceShows(stream, amount, self.now_ns, 50.0 * MS, each_ns))
+
+    def _ingested(self) -> None:
+        if self.steps:
+            self.now_ns += self._draw.choice((10, 3_000)) * MS
+            self.step_ends()
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Notice) and instruction.event == "ingest-stuck":
+            self.steps.clear()
+        super()._carry_out(instruction)
 
     def _hold(self) -> None:
         box = self._draw.randrange(len(self.engine.queries))

@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 from tests.engine.fuzz import check_replays
 
-from daybreak.policies.base import BasePolicy, Decision, Plan, Step
+from daybreak.policies.base import BasePolicy, Plan, Step
 from daybreak.policies.fcfs import FirstComeFirstServed
 from daybreak.policies.registry import all_policies
 
@@ -35,7 +35,7 @@ def test_ten_thousand_sequences_are_answered_the_same_again(policy: str) -> None
 class ReadsTheClock(FirstComeFirstServed):
     """Decides by an instant that no event brings."""
 
-    def decide(self, now_ns: int, worker: int) -> Decision:
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
         return super().decide(time.monotonic_ns(), worker) if time.monotonic_ns() % 2 else None
 
 
@@ -45,7 +45,7 @@ class KeepsState(BasePolicy):
     name = "keeps-state"
     calls = count()
 
-    def decide(self, now_ns: int, worker: int) -> Decision:
+    def decide(self, now_ns: int, worker: int) -> Plan | None:
         free = [b for b, n in enumerate(self.view.pending) if n and not self.view.running[b]]
         return Plan((Step(free[next(self.calls) % len(free)]),)) if free else None
 

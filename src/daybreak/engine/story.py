@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -49,9 +49,9 @@ class _Reader:
     reads: Collection[str]
     cls: int
     lines: list[StoryLine] = field(default_factory=list)
-    _orders: set[int] = field(default_factory=set)
-    _skips: set[int] = field(default_factory=set)
-    _commands: set[int] = field(default_factory=set)
+    known_orders: set[int] = field(default_factory=set)
+    known_skips: set[int] = field(default_factory=set)
+    known_commands: set[int] = field(default_factory=set)
 
     def read(self, at_ns: int, what: ev.Event | do.Instruction, concerns: bool) -> None:
         if isinstance(what, ev.AddQuery) and concerns:
@@ -60,53 +60,30 @@ class _Reader:
             self.lines.append(StoryLine(at_ns, what))
 
     def concerns_event(self, event: ev.Event) -> bool:
-        match event:
-            case ev.SegmentArrived(segment):
-                return segment.stream in self.reads
-            case ev.WatermarkRaised(tick):
-                return tick.stream in self.reads
-            case ev.RangeArrived(boxes):
-                return self.box in boxes
-            case ev.JobBegan(order) | ev.JobEnded(order):
-                return order in self._orders
-            case ev.Skipped(skip):
-                return skip in self._skips
-            case ev.LogFull(cut):
-                return any(stream in self.reads for stream in cut)
-            case ev.SetPriority(cls):
-                return cls == self.cls
-            case ev.Resume(box, command=command) | ev.Drop(box, command):
-                if box == self.box:
-                    self._commands.add(command)
-                return box == self.box
-            case ev.Started() | ev.Stop() | ev.SwitchPolicy():
-                return True
-            case ev.Woke():
-                return False
-        return event.box == self.box
+        """Events without a rule concern the query that they name."""
+        return _EVENTS.get(type(event), _names_it)(self, event)
 
     def concerns(self, instruction: do.Instruction) -> bool:
-        box = self.box
-        match instruction:
-            case do.StartJob(order, groups=groups):
-                mine = any(box in group.boxes for group in groups)
-                self._orders |= {order} if mine else set()
-                return mine
-            case do.CancelJob(order=order) | do.AbandonJob(order=order):
-                return order in self._orders
-            case do.Skip(skip, given):
-                mine = any(box == of for of, _ in given)
-                self._skips |= {skip} if mine else set()
-                return mine
-            case do.Account(boxes=boxes) | do.AccountFailure(boxes=boxes):
-                return box in boxes
-            case do.Shed(tuples):
-                return box in tuples
-            case do.Finished(command):
-                return command in self._commands
-            case do.WakeAt():
-                return False
-        return instruction.box == box
+        return _INSTRUCTIONS.get(type(instruction), _names_it)(self, instruction)
+
+    def orders(self, job: do.StartJob) -> bool:
+        return self._note(
+            self.known_orders, job.order, any(self.box in group.boxes for group in job.groups)
+        )
+
+    def skips(self, skip: do.Skip) -> bool:
+        return self._note(
+            self.known_skips, skip.skip, any(self.box == box for box, _ in skip.given)
+        )
+
+    def commands(self, command: ev.Resume | ev.Drop) -> bool:
+        return self._note(self.known_commands, command.command, command.box == self.box)
+
+    @staticmethod
+    def _note(numbers: set[int], number: int, concerns: bool) -> bool:
+        if concerns:
+            numbers.add(number)
+        return concerns
 
 
 # As it is shown
@@ -150,78 +127,41 @@ def _short(value: object) -> str:
 
 def _fields(what: ev.Event | do.Instruction, box: int, names: Sequence[str]) -> dict[str, Any]:
     """What a line states beside its type; values that are empty are left out later."""
-    if isinstance(what, ev.Event):
-        return _of_event(what, box)
-    match what:
-        case do.StartJob(order, worker, groups=groups):
-            group = next(group for group in groups if box in group.boxes)
-            along = [names[b] for b in group.boxes if b != box]
-            return {
-                "order": order, "worker": worker, "tuples": group.tuples,
-                "taken": _ranges(group.taken), "along": along,
-                "after": [names[g.boxes[0]] for g in groups[: groups.index(group)]],
-            }  # fmt: skip
-        case do.CancelJob(worker, order, group) | do.AbandonJob(worker, order, group):
-            return {"order": order, "worker": worker, "group": group}
-        case do.Skip(skip, given, why):
-            return {"skip": skip, "given": _ranges(dict(given)[box]), "why": why}
-        case do.Redeliver(_, delivery, skip):
-            return {"delivery": delivery, "skip": skip}
-        case do.Account(worker, boxes, taken, ran, shares):
-            at = boxes.index(box)
-            return {
-                "worker": worker, "tuples": sum(item.tuples for item in taken),
-                "rows": ran.rows[at], "work_s": _s(ran.work_ns), "commit_s": _s(ran.commit_ns),
-                "share_s": _s(shares[at]), "way": ran.way,
-            }  # fmt: skip
-        case do.AccountFailure(worker, _, tuples, cost_ns):
-            return {"worker": worker, "tuples": tuples, "cost_s": _s(cost_ns)}
-        case do.Shed(tuples):
-            return {"tuples": tuples[box]}
-        case do.Finished(command, skipped, refused):
-            return {"command": command, "skipped": skipped, "refused": refused}
-        case do.Notice(event, message, level=level):
-            return {"event": event, "message": message, "level": level}
-        case do.WakeAt(at_ns):
-            return {"at_ns": at_ns}
+    of = _SHOWN.get(type(what))
+    if of is not None:
+        return of(what, box, names)
+    found = {f.name: getattr(what, f.name) for f in fields(what)}
+    return {k: v for k, v in found.items() if k != "box" and isinstance(v, int | float | str)}
 
 
-def _of_event(event: ev.Event, box: int) -> dict[str, Any]:
-    match event:
-        case ev.SegmentArrived(segment):
-            return {"stream": segment.stream, "segment": segment.seq, "rows": segment.rows}
-        case ev.WatermarkRaised(tick):
-            return {"stream": tick.stream, "watermark_us": tick.watermark_us}
-        case ev.RangeArrived(_, item):
-            return {"range": _ranges((item,))}
-        case ev.JobBegan(order, group):
-            return {"order": order, "group": group}
-        case ev.JobEnded(order, done, failure, cost_ns):
-            ran = any(box in group.boxes for group in done)
-            error = failure.error if failure is not None and not ran else None
-            return {"order": order, "ran": ran, "failure": error, "cost_s": _s(cost_ns)}
-        case ev.Delivered(_, failure, delivery, skipped):
-            error = failure.error if failure is not None else None
-            return {"failure": error, "delivery": delivery, "skipped": skipped}
-        case ev.Skipped(skip, recorded):
-            return {"skip": skip, "recorded": recorded}
-        case ev.LogFull(cut):
-            return {"before": [f"{s}/{seq}:{row}" for s, (seq, row) in cut.items()]}
-        case ev.SetPriority(_, priority):
-            return {"priority": priority}
-        case ev.AssignClass(_, cls):
-            return {"class": cls}
-        case ev.SetWeight(_, weight):
-            return {"weight": weight}
-        case ev.SetSubscribers(_, count):
-            return {"count": count}
-        case ev.SwitchPolicy(policy, seed):
-            return {"policy": policy.name, "seed": seed}
-        case ev.Resume(_, skip, command):
-            return {"skip": skip, "command": command}
-        case ev.Drop(_, command):
-            return {"command": command}
-    return {}
+def _of_start(job: do.StartJob, box: int, names: Sequence[str]) -> dict[str, Any]:
+    group = next(group for group in job.groups if box in group.boxes)
+    before = job.groups[: job.groups.index(group)]
+    return {
+        "order": job.order, "worker": job.worker, "tuples": group.tuples,
+        "taken": _ranges(group.taken), "along": [names[b] for b in group.boxes if b != box],
+        "after": [names[g.boxes[0]] for g in before],
+    }  # fmt: skip
+
+
+def _of_account(account: do.Account, box: int, _names: Sequence[str]) -> dict[str, Any]:
+    ran, at = account.ran, account.boxes.index(box)
+    return {
+        "worker": account.worker, "tuples": sum(item.tuples for item in account.taken),
+        "rows": ran.rows[at], "work_s": _s(ran.work_ns), "commit_s": _s(ran.commit_ns),
+        "share_s": _s(account.shares[at]), "way": ran.way,
+    }  # fmt: skip
+
+
+def _of_end(end: ev.JobEnded, box: int, _names: Sequence[str]) -> dict[str, Any]:
+    ran = any(box in group.boxes for group in end.done)
+    failure = None if ran or end.failure is None else end.failure.error
+    return {"order": end.order, "ran": ran, "failure": failure, "cost_s": _s(end.cost_ns)}
+
+
+def _of_delivery(event: ev.Delivered, _box: int, _names: Sequence[str]) -> dict[str, Any]:
+    failure = None if event.failure is None else event.failure.error
+    return {"failure": failure, "delivery": event.delivery, "skipped": event.skipped}
 
 
 def _ranges(items: Iterable[Waiting]) -> list[str]:
@@ -234,3 +174,68 @@ def _ranges(items: Iterable[Waiting]) -> list[str]:
 
 def _s(ns: int) -> float:
     return round(ns / 1e9, 6)
+
+
+def _names_it(reader: _Reader, what: Any) -> bool:
+    found: bool = what.box == reader.box
+    return found
+
+
+def _reads(reader: _Reader, stream: str) -> bool:
+    return stream in reader.reads
+
+
+#: Which events and instructions concern a query, where they do not name it as theirs.
+_EVENTS: Mapping[type, Callable[[_Reader, Any], bool]] = {
+    ev.Started: lambda _r, _e: True,
+    ev.Stop: lambda _r, _e: True,
+    ev.SwitchPolicy: lambda _r, _e: True,
+    ev.Woke: lambda _r, _e: False,
+    ev.SegmentArrived: lambda r, e: _reads(r, e.segment.stream),
+    ev.WatermarkRaised: lambda r, e: _reads(r, e.tick.stream),
+    ev.SourceShows: lambda r, e: _reads(r, e.stream),
+    ev.Ingested: lambda r, e: _reads(r, e.stream),
+    ev.RangeArrived: lambda r, e: r.box in e.boxes,
+    ev.JobBegan: lambda r, e: e.order in r.known_orders,
+    ev.JobEnded: lambda r, e: e.order in r.known_orders,
+    ev.Skipped: lambda r, e: e.skip in r.known_skips,
+    ev.LogFull: lambda r, e: any(_reads(r, stream) for stream in e.cut),
+    ev.SetPriority: lambda r, e: e.cls == r.cls,
+    ev.Resume: _Reader.commands,
+    ev.Drop: _Reader.commands,
+}
+_INSTRUCTIONS: Mapping[type, Callable[[_Reader, Any], bool]] = {
+    do.StartJob: _Reader.orders,
+    do.Skip: _Reader.skips,
+    do.Ingest: lambda r, i: _reads(r, i.stream),
+    do.CancelJob: lambda r, i: i.order in r.known_orders,
+    do.AbandonJob: lambda r, i: i.order in r.known_orders,
+    do.Account: lambda r, i: r.box in i.boxes,
+    do.AccountFailure: lambda r, i: r.box in i.boxes,
+    do.Shed: lambda r, i: r.box in i.tuples,
+    do.Finished: lambda r, i: i.command in r.known_commands,
+    do.WakeAt: lambda _r, _i: False,
+}
+#: What is shown of them, where it is not simply their fields.
+_SHOWN: Mapping[type, Callable[[Any, int, Sequence[str]], dict[str, Any]]] = {
+    ev.SegmentArrived: lambda e, _b, _n: {
+        "stream": e.segment.stream, "segment": e.segment.seq, "rows": e.segment.rows,
+    },
+    ev.WatermarkRaised: lambda e, _b, _n: {
+        "stream": e.tick.stream, "watermark_us": e.tick.watermark_us,
+    },
+    ev.RangeArrived: lambda e, _b, _n: {"range": _ranges((e.item,))},
+    ev.LogFull: lambda e, _b, _n: {
+        "before": [f"{stream}/{seq}:{row}" for stream, (seq, row) in e.cut.items()]
+    },
+    ev.SwitchPolicy: lambda e, _b, _n: {"policy": e.policy.name, "seed": e.seed},
+    ev.JobEnded: _of_end,
+    ev.Delivered: _of_delivery,
+    do.StartJob: _of_start,
+    do.Account: _of_account,
+    do.AccountFailure: lambda i, _b, _n: {
+        "worker": i.worker, "tuples": i.tuples, "cost_s": _s(i.cost_ns),
+    },
+    do.Skip: lambda i, b, _n: {"skip": i.skip, "given": _ranges(dict(i.given)[b]), "why": i.why},
+    do.Shed: lambda i, b, _n: {"tuples": i.tuples[b]},
+}  # fmt: skip

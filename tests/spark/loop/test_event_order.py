@@ -12,6 +12,7 @@ from tests.engine.made import First, Segment, network_of
 from tests.until import until
 
 from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
 from daybreak.engine.events import Event, LogFull, Pause, SegmentArrived, Skipped, Started, Woke
 from daybreak.engine.inbox import Inbox
 from daybreak.engine.queries import QueryFacts
