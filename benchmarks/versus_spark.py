@@ -4,7 +4,9 @@ Every side gets the same rows from the same folder, has the same filter queries 
 and ends in Parquet files of its own per query. Latency counts from a row's creation until the
 file that holds its result is visible in the sink. docs/results/spark.md says more.
 
-    python benchmarks/versus_spark.py [--quick] [--json] [--only NAME,...] [--queries 1,25,60,250]
+    python benchmarks/versus_spark.py --quick --json     the goals of ingest, judged: ten minutes
+    python benchmarks/versus_spark.py --goals --resume   all of them: an hour and a half
+    python benchmarks/versus_spark.py [--json] [--only NAME,...] [--queries 1,25,60,250]
     python benchmarks/versus_spark.py --rate 50,800,4000 --queries 250 --only daybreak,hand
     python benchmarks/versus_spark.py --mixed | --overload | --ablation
 """

@@ -14,9 +14,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.versus import goals, plans, present
 from benchmarks.versus import pictures as drawn
-from benchmarks.versus import plans, present
+from benchmarks.versus.measure import Timing
 from benchmarks.versus.sides import SIDES
+from benchmarks.versus.topic import lent_broker
 from benchmarks.versus.workload import Task
 
 from daybreak.cli.console import console, error_console
@@ -25,6 +27,7 @@ from daybreak.report.figures import can_draw
 from daybreak.report.text import table
 from daybreak.spark.session import require_java
 
+GOALS = "goals"
 TITLES = {
     "latency": "Latency at a rate everybody is offered",
     "rates": "Up to which rate",
@@ -39,10 +42,24 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         prog="versus_spark.py",
         description="Daybreak beside Structured Streaming alone: latency from a row's creation to "
         "its visibility in a durable Parquet sink.",
-        epilog="example: python benchmarks/versus_spark.py --quick --docs docs/results",
+        epilog="example: python benchmarks/versus_spark.py --quick --json",
     )
     add = parser.add_argument
-    add("--quick", action="store_true", help="under 15 minutes: 1, 25 and 250 queries, 20 s each")
+    add(
+        "--quick",
+        action="store_true",
+        help="by itself: the goals of ingest at 25 and 250 queries, two rounds, 10 minutes; exits "
+        "with 1 if one is missed. With --only, --queries, --mixed, ...: that study in short, 20 s "
+        "each",
+    )
+    add(
+        "--goals",
+        action="store_true",
+        help="all goals of ingest, three rounds: 25, 250 and 1 000 queries, 4 000 rows/s, 100 000 "
+        "files in the folder, Kafka, idle CPU; an hour and a half; exits with 1 if one is missed",
+    )
+    add("--resume", action="store_true", help="go on with --quick or --goals where it ended")
+    add("--rounds", type=int, help="of the goals, default 3, quick 2")
     add("--json", action="store_true", help="print JSON instead of tables")
     add("--only", type=_sides, metavar="NAME,...", help=f"of {', '.join(SIDES)}")
     add("--queries", type=_numbers, metavar="N,...", help="default: 1,25,60,250")
@@ -69,6 +86,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
+    if args.goals or _is_quick_alone(args):
+        return _judge_goals(args)
     asked = ("ablation", args.ablation), ("overload", args.overload), ("mixed", args.mixed)
     name = next((n for n, is_asked in asked if is_asked), None)
     name = name or ("rates" if len(args.rate) > 1 else "latency")
@@ -99,27 +118,23 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(name: str, args: argparse.Namespace) -> None:
-    timing = plans.QUICK_TIMING if args.quick else plans.FULL_TIMING
-    timing = replace(
-        timing,
-        seconds=args.seconds or timing.seconds,
-        warmup_s=timing.warmup_s if args.warmup is None else args.warmup,
-    )
+    timing = _timing(args, plans.QUICK_TIMING if args.quick else plans.FULL_TIMING)
     record: dict[str, Any] = {
         "study": name, "title": TITLES[name], "manifest": _manifest(),
         "timing": asdict(timing), "results": [],
     }  # fmt: skip
-
-    def keep(result: dict[str, Any]) -> None:
-        record["results"].append(result)
-        _save(record, _file(args.out, name))
 
     work = str((args.out / "work").resolve())
     base = Task(
         "daybreak", 1, args.rate[0], work, cores=args.cores, mixed=args.mixed, policy=args.policy
     )
     to = error_console()
-    study = plans.Study(base, timing, lambda text: to.print(text, highlight=False), keep)
+    study = plans.Study(
+        base,
+        timing,
+        lambda text: to.print(text, highlight=False),
+        lambda result: _keep(record, result, _file(args.out, name)),
+    )
     queries = args.queries[0] if args.queries else 60
     if name == "ablation":
         quick = args.quick
@@ -137,6 +152,63 @@ def _run(name: str, args: argparse.Namespace) -> None:
         study.latency(plans.quick_pairs(args.queries, args.only), args.rate)
     else:
         study.latency(plans.all_pairs(args.queries or (1, 25, 60, 250), args.only), args.rate)
+
+
+def _is_quick_alone(args: argparse.Namespace) -> bool:
+    other = args.only, args.queries, args.mixed, args.overload, args.ablation, len(args.rate) > 1
+    return args.quick and not any(other)
+
+
+def _judge_goals(args: argparse.Namespace) -> int:
+    """Measures what the goals need and judges it: 0 only if all of them hold."""
+    cases = goals.QUICK if args.quick else goals.FULL
+    file, to = _file(args.out, GOALS), error_console()
+    timing = _timing(args, goals.QUICK_TIMING if args.quick else goals.FULL_TIMING)
+    rounds = args.rounds or (goals.QUICK_ROUNDS if args.quick else goals.FULL_ROUNDS)
+    plan = {"cases": [asdict(case) for case in cases], "timing": asdict(timing), "rounds": rounds}
+    record: dict[str, Any] = {"study": GOALS, "manifest": _manifest(), "plan": plan, "results": []}
+    if (args.resume or args.no_run) and file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        if json.loads(json.dumps(plan)) == before["plan"] or args.no_run:
+            record = before
+    if not args.no_run:
+        require_java()
+        measuring = goals.Rounds(
+            Task("direct", 1, 800.0, str((args.out / "work").resolve()), cores=args.cores),
+            timing,
+            rounds,
+            goals.QUICK_WAIT_S if args.quick else goals.QUIET_WAIT_S,
+            lambda text: to.print(text, highlight=False),
+            lambda result: _keep(record, result, file),
+            tuple(record["results"]),
+            lent_broker,
+        )
+        measuring.run(cases)
+    verdicts = goals.judge(record["results"], cases)
+    record |= {"verdicts": [asdict(v) for v in verdicts], "held": all(v.holds for v in verdicts)}
+    _save(record, file)
+    if args.json:
+        sys.stdout.write(json.dumps(record, indent=2) + "\n")
+    else:
+        console().print(
+            table(goals.rows(record["results"]), title="Ingest beside programs by hand")
+        )
+        console().print(table(goals.verdict_rows(verdicts), title="Goals"))
+    to.print(f"written: {file}")
+    return 0 if record["held"] else 1
+
+
+def _keep(record: dict[str, Any], result: dict[str, Any], file: Path) -> None:
+    record["results"].append(result)
+    _save(record, file)
+
+
+def _timing(args: argparse.Namespace, usual: Timing) -> Timing:
+    return replace(
+        usual,
+        seconds=args.seconds or usual.seconds,
+        warmup_s=usual.warmup_s if args.warmup is None else args.warmup,
+    )
 
 
 def _print(name: str, study: dict[str, Any]) -> None:

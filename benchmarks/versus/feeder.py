@@ -1,11 +1,11 @@
-"""Feeds the input folder: one small Parquet file every 100 ms, renamed into place."""
+"""Feeds the input folder, one small Parquet file every 100 ms renamed into place, or a topic."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,29 @@ import pyarrow.parquet as pq
 from benchmarks.versus.workload import Filter, readings
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from benchmarks.versus.topic import Topic
+
 EVERY_S = 0.1
+#: Names of one file; file systems bound them (ext4: 65 000).
+_NAMES = 10_000
+
+
+def leave_old_files(folder: Path, files: int) -> None:
+    """Files that a source finds at its start, with one row each that no query wants.
+
+    Most are further names of a few: that takes seconds for 100 000, and a source reads each.
+    """
+    unwanted = readings(0, 1, 0, np.random.default_rng(1))
+    cold = pa.array([-1], unwanted.schema.field("temperature").type)
+    table = unwanted.set_column(unwanted.schema.names.index("temperature"), "temperature", cold)
+    for number in range(files):
+        path = folder / f"old-{number:08d}.parquet"
+        if number % _NAMES == 0:
+            original = path
+            pq.write_table(table, path)
+        else:
+            path.hardlink_to(original)
 
 
 class Wanted(NamedTuple):
@@ -26,7 +48,15 @@ class Wanted(NamedTuple):
 class Feeder:
     """Writes rows at a rate and remembers what each query must give for them."""
 
-    def __init__(self, folder: Path, rate_per_s: float, queries: Sequence[Filter]) -> None:
+    def __init__(
+        self, folder: Path, rate_per_s: float, queries: Sequence[Filter], servers: str = ""
+    ) -> None:
+        """``servers``: of Kafka, whose topic is fed in place of the folder."""
+        self._topic: Topic | None = None
+        if servers:
+            from benchmarks.versus.topic import Topic
+
+            self._topic = Topic(servers)
         self._folder = folder
         self._rate_per_s = rate_per_s
         self.queries = queries
@@ -52,6 +82,10 @@ class Feeder:
             if count:
                 self._write(count)
 
+    def close(self) -> None:
+        if self._topic is not None:
+            self._topic.close()
+
     def burst(self, rows: int, files: int = 10) -> None:
         """Rows as fast as they can be written."""
         for _ in range(files):
@@ -71,9 +105,12 @@ class Feeder:
 
     def _write(self, count: int) -> None:
         table = readings(self.rows, count, time.time_ns() // 1000, self._rng)
-        partial = self._folder / f".{self._files:08d}.partial"  # the source ignores dot files
-        pq.write_table(table, partial)
-        partial.rename(self._folder / f"{self._files:08d}.parquet")
+        if self._topic is not None:
+            self._topic.write(table)
+        else:
+            partial = self._folder / f".{self._files:08d}.partial"  # the source ignores dot files
+            pq.write_table(table, partial)
+            partial.rename(self._folder / f"{self._files:08d}.parquet")
         self._tables.append(table)
         self._files += 1
         self.rows += count

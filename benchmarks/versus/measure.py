@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.versus.feeder import Feeder
+from benchmarks.versus.feeder import Feeder, leave_old_files
 from benchmarks.versus.visible import Delivered
 from benchmarks.versus.workload import CLASSES, QOS, Filter, Task
 
@@ -36,6 +36,8 @@ class Timing:
     seconds: float
     #: At most so long for what is still under way when feeding has ended.
     drain_s: float
+    #: So long nothing is fed in the end, for the CPU time that takes; 0: not measured.
+    idle_s: float = 0.0
 
 
 @dataclass
@@ -72,10 +74,16 @@ class Result:
     #: Share of all that was created in the measured time that was visible at its end.
     delivered_share: float
     duplicates: int
+    #: Of all rows that were fed, since the start: those that never arrived, and rows in a sink that
+    #: its query does not give.
+    lost: int
+    unexpected: int
     files: int
     start_s: float
     cpu_s: float | None
     feeder_behind_s: float
+    #: While nothing came in; None: not measured.
+    idle_cores: float | None
     settings: dict[str, Any] = field(default_factory=dict)
     told: dict[str, Any] = field(default_factory=dict)
 
@@ -88,11 +96,13 @@ def measure(task: Task, timing: Timing) -> Result:
     work = Path(task.work)
     shutil.rmtree(work, ignore_errors=True)
     task.input.mkdir(parents=True)
+    leave_old_files(task.input, task.old_files)
+    feeder = None
     child = Child(task)
     try:
         start_s = child.wait_ready()
         queries = task.filters
-        feeder = Feeder(task.input, task.rate_per_s, queries)
+        feeder = Feeder(task.input, task.rate_per_s, queries, task.servers)
         delivered = Delivered(task.output, queries)
         feeder.run(1.0, child.check)
         wait_for_all(child, feeder, delivered, timing.prime_s)
@@ -102,13 +112,27 @@ def measure(task: Task, timing: Timing) -> Result:
         to_us, cpu_after = time.time_ns() // 1000, child.cpu_s()
         wait_for_all(child, feeder, delivered, timing.drain_s)
         end_us = time.time_ns() // 1000
+        idle_cores = _idle_cores(child, timing.idle_s)
         told = child.stop()
         count = _Count(queries, feeder, delivered, from_us, to_us, end_us)
         cpu_s = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
-        return count.result(task, start_s, cpu_s, told)
+        return count.result(task, start_s, cpu_s, idle_cores, told)
     finally:
         child.kill()
+        if feeder is not None:
+            feeder.close()
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _idle_cores(child: Child, seconds: float) -> float | None:
+    """Cores that the side keeps busy while nothing comes in, once it has come to rest."""
+    if not seconds:
+        return None
+    time.sleep(seconds)  # what was left to compile, sync and remove
+    before = child.cpu_s()
+    time.sleep(seconds)
+    after = child.cpu_s()
+    return None if before is None or after is None else (after - before) / seconds
 
 
 def wait_for_all(child: Child, feeder: Feeder, delivered: Delivered, seconds: float) -> None:
@@ -201,7 +225,12 @@ class _Count:
     end_us: int
 
     def result(
-        self, task: Task, start_s: float, cpu_s: float | None, told: dict[str, Any]
+        self,
+        task: Task,
+        start_s: float,
+        cpu_s: float | None,
+        idle_cores: float | None,
+        told: dict[str, Any],
     ) -> Result:
         classes, seen, wanted = {}, 0, 0
         for cls in CLASSES:
@@ -221,10 +250,12 @@ class _Count:
             sustained=all(c.sustained for c in classes.values()),
             delivered_share=seen / max(1, wanted),
             duplicates=self._duplicates(),
+            **self._beside_a_batch(),
             files=self.delivered.files,
             start_s=start_s,
             cpu_s=cpu_s,
             feeder_behind_s=self.feeder.behind_s,
+            idle_cores=idle_cores,
             settings={
                 k: v for k, v in task.as_json().items() if k in ("policy", "rider_bound_s", "cores")
             },
@@ -276,6 +307,15 @@ class _Count:
         age = (at[:-1] + at[1:]) / 2 - newest
         span = np.diff(at)
         return float(np.sum(age * span) / max(1, span.sum()) / 1e6)
+
+    def _beside_a_batch(self) -> dict[str, int]:
+        """What differs from a batch over all rows that were fed, row by row."""
+        lost = unexpected = 0
+        for query in self.queries:
+            wanted, found = self.feeder.wanted(query).ids, self.delivered.of(query.name)[0]
+            lost += len(np.setdiff1d(wanted, found))
+            unexpected += len(np.setdiff1d(found, wanted))
+        return {"lost": lost, "unexpected": unexpected}
 
     def _duplicates(self) -> int:
         found = [self.delivered.of(q.name)[0] for q in self.queries]

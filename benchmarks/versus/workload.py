@@ -151,6 +151,10 @@ class Task:
     policy: str = DEFAULT_POLICY
     rider_bound_s: float = 0.1
     mixed: bool = False
+    #: Files in the folder of the source before the start, with rows that no query wants.
+    old_files: int = 0
+    #: Of Kafka, whose topic has the rows; empty: they come in files.
+    servers: str = ""
 
     @property
     def filters(self) -> list[Filter]:

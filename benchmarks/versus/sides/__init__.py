@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.versus.sides import each, fanout, hand, ours, rotation
+from benchmarks.versus.sides import each, fanout, hand, numpy_hand, ours, rotation
 from benchmarks.versus.workload import Task
 
 #: Yields a function that raises if the side has died and gives what it can tell of itself.
@@ -23,7 +23,9 @@ class Side:
 
 
 SIDES: dict[str, Side] = {
-    "daybreak": Side(ours.running, ours.SETTINGS),
+    "daybreak": Side(ours.running(), ours.settings()),
+    "direct": Side(ours.running("direct"), ours.settings("direct")),
+    "today": Side(ours.running("spark"), ours.settings("spark")),
     **{
         f"each-{mode}{'-tuned' if tuned else ''}": Side(
             each.running(mode, tuned=tuned), each.settings(mode, tuned=tuned)
@@ -36,4 +38,6 @@ SIDES: dict[str, Side] = {
     "fanout-arrow": Side(fanout.running(arrow=True), fanout.settings(arrow=True)),
     "hand": Side(hand.running(sync=True), hand.settings(sync=True)),
     "hand-nosync": Side(hand.running(sync=False), hand.settings(sync=False)),
+    "np": Side(numpy_hand.running(sync=True), numpy_hand.settings(sync=True)),
+    "np-nosync": Side(numpy_hand.running(sync=False), numpy_hand.settings(sync=False)),
 }

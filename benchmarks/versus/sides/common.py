@@ -9,8 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.versus.workload import WATERMARK, Task
+from benchmarks.versus.workload import STREAM, WATERMARK, Task
+from examples.kafka.broker import connector_jars
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, from_json
 from pyspark.sql.streaming.query import StreamingQuery
 
 from daybreak.spark.session import local_session
@@ -32,12 +34,18 @@ def session(
     task: Task, *, tuned: bool, extra_conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Spark with its defaults; tuned: with the settings that Daybreak's own session has."""
-    conf = {**MEMORY, **({} if tuned else DEFAULTS), **(extra_conf or {})}
+    jars = {"spark.jars": ",".join(map(str, connector_jars()))} if task.servers else {}
+    conf = {**MEMORY, **({} if tuned else DEFAULTS), **jars, **(extra_conf or {})}
     return local_session(f"versus-{task.side}", cores=task.cores, extra_conf=conf)
 
 
 def source(spark: SparkSession, task: Task) -> DataFrame:
     """The stream of readings; by default a trigger starts as soon as the one before ended."""
+    if task.servers:
+        options = {"kafka.bootstrap.servers": task.servers, "subscribe": STREAM}
+        read = spark.readStream.format("kafka").option("startingOffsets", "earliest")
+        value = from_json(col("value").cast("string"), task.schema).alias("row")
+        return read.options(**options).load().select(value).select("row.*")
     rows = spark.readStream.schema(task.schema).parquet(str(task.input))
     return rows.withWatermark("at", WATERMARK) if task.mixed else rows
 

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.versus.sides.common import MEMORY, add_stations, refuse
 from benchmarks.versus.workload import CLASSES, QOS, STREAM, WATERMARK, Task
+from examples.kafka.broker import connector_jars
 
 from daybreak import App
+from daybreak.model.specs import IngestWay, StreamSpec
 from daybreak.runtime.report import RunReport
 
-SETTINGS = (
-    "daybreak.App: every query declared by itself with its class, rider bound 0.1 s, 2 workers, "
-    "under planned 3 (the defaults); the source triggered as soon as the last batch has ended, "
-    "as on every other side (Daybreak's default is every 100 ms)"
-)
+_INGEST: Mapping[IngestWay, str] = {
+    "auto": "",
+    "direct": "; the source read by Daybreak itself (ingest = direct)",
+    "spark": "; the source read by a StreamingQuery (ingest = spark), triggered as soon as the "
+    "last batch has ended, as on every side by hand (Daybreak's default is every 100 ms)",
+}
+
+
+def settings(ingest: IngestWay = "auto") -> str:
+    return (
+        "daybreak.App: every query declared by itself with its class, rider bound 0.1 s, 2 "
+        f"workers, under planned 3 (the defaults){_INGEST[ingest]}"
+    )
+
+
+def running(
+    ingest: IngestWay = "auto",
+) -> Callable[[Task], AbstractContextManager[Callable[[], dict[str, Any]]]]:
+    @contextmanager
+    def run(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
+        with _running(task, ingest) as check:
+            yield check
+
+    return run
 
 
 @contextmanager
-def running(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
-    app = App.local("versus-daybreak", cores=task.cores, **MEMORY)
+def _running(task: Task, ingest: IngestWay) -> Iterator[Callable[[], dict[str, Any]]]:
+    jars = [str(jar) for jar in connector_jars()] if task.servers else []
+    app = App.local("versus-daybreak", cores=task.cores, jars=jars, **MEMORY)
     for name, priority in CLASSES.items():
         app.query_class(name, priority, qos=QOS[name])
-    app.stream(
-        STREAM, format="parquet", path=str(task.input), schema=task.schema, trigger="0 seconds",
-        time="at" if task.mixed else None, watermark=WATERMARK if task.mixed else None,
-    )  # fmt: skip
+    _declare_stream(app, task, ingest)
     add_stations(app.spark)
     for query in task.filters:
         sink = {"format": "parquet", "path": str(task.sink(query))}
@@ -58,6 +77,22 @@ def running(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
         yield check_and_tell
     finally:
         told.update(_told(run.stop()))
+
+
+def _declare_stream(app: App, task: Task, ingest: IngestWay) -> None:
+    trigger = "0 seconds" if ingest == "spark" else StreamSpec.trigger
+    if task.servers:
+        options = {"kafka.bootstrap.servers": task.servers, "subscribe": STREAM}
+        app.stream(
+            STREAM, format="kafka", schema=task.schema, ingest=ingest,
+            options={**options, "startingOffsets": "earliest"}, trigger=trigger,
+        )  # fmt: skip
+        return
+    app.stream(
+        STREAM, format="parquet", path=str(task.input), schema=task.schema, ingest=ingest,
+        time="at" if task.mixed else None, watermark=WATERMARK if task.mixed else None,
+        trigger=trigger,
+    )  # fmt: skip
 
 
 def _told(report: RunReport) -> dict[str, Any]:
