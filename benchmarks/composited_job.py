@@ -114,7 +114,7 @@ def profile(queries: int, rate_per_s: float, seconds: float) -> Clock:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="job-", dir="."))
         task = Task("daybreak", queries, rate_per_s, str(Path(folder).resolve()))
         feeder = Feeder(task.input, rate_per_s, task.filters)
-        stack.enter_context(running(task))
+        stack.enter_context(running()(task))
         feeder.run(seconds, lambda: None)
         clock.on = True
         feeder.run(seconds, lambda: None)
