@@ -322,12 +322,17 @@ def test_the_commands_reach_a_run(
         told = json.loads(daybreak("queries", folder, "--json")[1])
         assert [q["weight"] for q in told["queries"][:2]] == [0.25, 1.0]
         assert "paused" in daybreak("queries", folder)[1]
+        story = daybreak("queries", folder, "--story", "a")[1].splitlines()
+        assert any(line.endswith("> SetSubscribers count=5") for line in story)
+        told = json.loads(daybreak("queries", folder, "--story", "a", "--json")[1])
+        assert told["lines"][0]["what"] in ("Started", "SegmentArrived")
         assert daybreak("resume", folder, "a")[1] == "query a is running\n"
         declared = ("--sql", "SELECT station FROM readings", "--class", "low", "--sink", "memory")
         assert daybreak("register", folder, "d", *declared)[0] == 0
         assert daybreak("drop", folder, "d")[1] == "query d is dropped\n"
         for args, expected in (
             (("pause", folder, "aa"), "is not declared"),
+            (("queries", folder, "--story", "aa"), "is not declared; did you mean 'a'?"),
             (("set", folder, "class.low=x"), "no number"),
             (("set", folder, "nothing"), "is not understood"),
             (("set", folder, "query.a.subscribers=1.5"), "give a whole number"),

@@ -10,6 +10,7 @@ import typer
 
 from daybreak.cli.completion import complete_assignment
 from daybreak.cli.console import console, print_json
+from daybreak.engine.story import text_of
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import count, duration, table
 from daybreak.report.top import stream_lines
@@ -23,11 +24,24 @@ NO_HISTORY = {"jobs_after": 10**15, "points_after": 10**15}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def queries(run: RunDir, as_json: AsJson = False) -> None:
-    """Lists the queries of a running pipeline and the state of each.
+def queries(
+    run: RunDir,
+    story: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What the scheduler has heard (>) and answered (<) about this query lately.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the queries of a running pipeline and the state of each, or tells one's story.
 
-    Example: daybreak queries runs/wildfire
+    Example: daybreak queries runs/wildfire --story fire
     """
+    if story is not None:
+        _show_story(call(run, "story", {"query": story}), as_json)
+        return
     found = call(run, "snapshot", NO_HISTORY)
     if as_json:
         print_json(found)
@@ -53,6 +67,16 @@ def queries(run: RunDir, as_json: AsJson = False) -> None:
     for name, until in now.undeclared.items():
         line = f"query {name} is not declared; its place is kept until {until}"
         to.print(line, highlight=False, markup=False)
+
+
+def _show_story(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if found["left_out"]:
+        console().print(f"{found['left_out']} earlier lines are left out", highlight=False)
+    for line in found["lines"]:
+        console().print(text_of(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def pause(run: RunDir, query: QueryName, as_json: AsJson = False) -> None:

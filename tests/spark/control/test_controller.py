@@ -18,6 +18,7 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.events import Ran
 from daybreak.engine.inbox import Inbox, Waiting
 from daybreak.engine.state import JobState
+from daybreak.engine.story import text_of
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.network import Box, Network, Query, QueryClass, Stream
@@ -281,6 +282,8 @@ def test_a_policy_takes_over(world: World) -> None:
         ("set-query", {"query": "a"}, "nothing to set"),
         ("queries", {}, "unknown command 'queries'"),
         ("snapshot", {"query": "a"}, "unknown value 'query'"),
+        ("story", {}, "query is missing"),
+        ("story", {"query": "x"}, "query 'x': is not declared.*choose from a, b"),
         ("register", {"query": {"name": "a", "sql": "SELECT 1"}}, "is registered already"),
         ("register", {"query": {"name": "gone", "sql": "SELECT 1"}}, "from an earlier start"),
     ],
@@ -309,6 +312,15 @@ def test_the_status_over_the_wire_is_the_snapshot(world: World) -> None:
     assert [q.name for q in read.queries] == list(NAMES)
     assert list(read.undeclared) == ["gone"]
     assert [s.name for s in read.streams] == ["s"]
+
+
+def test_a_story_over_the_wire_is_of_one_query(world: World) -> None:
+    world.controller.execute(PauseQuery("a"))
+    world.controller.execute(SetQueryWeight("b", 0.5))
+    told = json.loads(json.dumps(world.protocol.handle("story", {"query": "b"})))
+    assert (told["query"], told["left_out"]) == ("b", 0)
+    assert [line["what"] for line in told["lines"]] == ["Started", "SetWeight"]
+    assert text_of(told["lines"][-1]).endswith("> SetWeight weight=0.5")
 
 
 def test_nothing_is_asked_of_a_run_whose_loop_has_died(world: World) -> None:

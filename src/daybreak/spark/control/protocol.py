@@ -65,6 +65,9 @@ class Protocol:
                 _check_keys(name, values, (), AFTER)
                 after = {key: round(_number(values, key)) for key in values}
                 return self.status.snapshot(**after).to_json()
+            if name == "story":
+                _check_keys(name, values, ("query",), ())
+                return self.status.story(_text(values, "query"))
             requests = read_requests(name, values)
             answers = [self.controller.execute(request, by) for request in requests]
             return self._outcome(requests[-1], answers[-1])
@@ -106,7 +109,7 @@ def read_requests(name: str, values: Values) -> list[Request]:
     refuse_surrogates(values, name)
     command = COMMANDS.get(name)
     if command is None:
-        known = [*COMMANDS, "snapshot"]
+        known = [*COMMANDS, "snapshot", "story"]
         raise ConfigError("request", f"unknown command {name!r}", suggestion(name, known))
     _check_keys(name, values, command.needs, command.may)
     return command.read(values)

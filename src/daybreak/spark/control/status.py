@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from daybreak.engine import story
 from daybreak.engine.queries import QueryStatus
+from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.class_rows import class_rows
 from daybreak.runtime.clock import CLOCK
@@ -26,6 +29,10 @@ from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks
 from daybreak.spark.upkeep.record import Figures
+
+#: A story over the wire has the newest of its lines: about 200 KB of JSON, and several minutes of a
+#: query with one job a second. Twice as many fill more screens than anybody reads.
+MOST_LINES = 1000
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,21 @@ class StatusReader:
             plan=policy.told(figures.start_ns).get("plan"),
             prepared={**self.prepared(), "jobs": dict(monitor.ways)},
         )
+
+    def story(self, query: str) -> dict[str, Any]:
+        """What the engine has heard and answered about a query lately; ``ConfigError`` if it is
+        not there."""
+        if not self.is_query(query):
+            known = [row.name for row in self._queries()]
+            raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, known))
+        names = [runnable.name for runnable in self.catalog.runnables]
+        box = names.index(query)
+        lines = self.driver.engine.story(box)
+        return {
+            "query": query,
+            "left_out": max(0, len(lines) - MOST_LINES),
+            "lines": [story.as_json(line, box, names) for line in lines[-MOST_LINES:]],
+        }
 
     def query(self, name: str) -> QueryRow:
         """One query now."""
