@@ -27,6 +27,7 @@ from daybreak.cli import (
     simulate,
     top,
     whatif,
+    why,
 )
 from daybreak.cli.console import error_console
 from daybreak.model.errors import ConfigError, ConfigErrors
@@ -56,6 +57,7 @@ app.command("register")(control.register)
 app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
 app.command("whatif")(whatif.whatif)
+app.command("why")(why.why_late)
 app.command("dashboard")(dashboard.dashboard)
 app.command("report")(report.report)
 app.command("policies")(policies.policies)

@@ -30,6 +30,7 @@ from daybreak.engine.queries import Owner, Queries, QueryBug, QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.engine.story import StoryLine, as_text, story_of
 from daybreak.policies.base import BasePolicy, Change, Plan, Wait, Work
+from daybreak.policies.reasons import Reason
 
 #: A policy that asks to be asked again at once is asked again after so long.
 LEAST_WAIT_NS = 1_000_000
@@ -167,6 +168,10 @@ class Engine:
         retrying = any(s.state == "retrying" for s in self.queries.status)
         idle = not self.busy and not self._lifecycle.skips
         return idle and not retrying and not any(self.state.pending)
+
+    def explain(self, box: int, now_ns: int) -> Reason | None:
+        """The policy's reason for how long a query waits or waited; it changes nothing."""
+        return self._core.policy.explain(box, now_ns)
 
     def skipping(self, box: int) -> list[Waiting]:
         """What is being given up of a query, and not yet recorded."""

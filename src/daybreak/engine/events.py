@@ -62,6 +62,11 @@ class Ran(NamedTuple):
     #: What it read of what it was given, and what it left; None: all was read.
     read: tuple[Waiting, ...] | None = None
     left: tuple[Waiting, ...] = ()
+    #: Of the work: what tasks took that their worker ran for the first time, so that Spark planned
+    #: and compiled them.
+    cold_ns: int = 0
+    #: Of the commit: what the log took, which waits for its disk or its server.
+    disk_ns: int = 0
 
 
 class Done(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from daybreak.model.network import Network
 from daybreak.model.qos import NS_PER_S
+from daybreak.policies.reasons import Reason
 
 Granularity = Literal["tuple", "box", "query", "class"]
 
@@ -354,6 +355,15 @@ class BasePolicy(ABC):
     @abstractmethod
     def decide(self, now_ns: int, worker: int) -> Decision:
         """The next plan for this idle worker; see ``Policy.decide``."""
+
+    def explain(self, query: int, now_ns: int) -> Reason | None:
+        """Why the query waits, or, once a job of it was begun, what it had waited for.
+
+        Computed from the figures by which ``decide`` decides; changes nothing, so that a replay
+        that does not ask takes the same decisions. Not overridden: None, and the answer is who was
+        served before.
+        """
+        return None
 
     @classmethod
     def keeps_learning(cls) -> bool:

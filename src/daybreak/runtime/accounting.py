@@ -8,6 +8,7 @@ from daybreak.engine.state import SystemState
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
+from daybreak.runtime.why.book import Stamped, WaitBook
 
 
 class Accounts:
@@ -21,14 +22,31 @@ class Accounts:
         recorder: Recorder | None = None,
         history: History | None = None,
         start_ns: int = 0,
+        waits: WaitBook | None = None,
     ) -> None:
-        """``start_ns``: instants of the record count from here."""
+        """``start_ns``: instants of the record count from here.
+
+        ``waits`` notes the slowest answers; a replay has none.
+        """
         self._state = state
         self._queries = queries
         self.monitor = monitor
         self._recorder = recorder
         self.history = history
         self.start_ns = start_ns
+        self._waits = waits
+
+    def listed(self, segment: Stamped, now_ns: int) -> None:
+        """A segment is listed, and the engine learns of it now."""
+        self.arrived(segment.stream, segment.arrival_ns, segment.rows)
+        if self._waits is not None:
+            self._waits.arrived(segment, now_ns)
+
+    def decided(self, job: StartJob, now_ns: int) -> None:
+        """A worker is given an order now."""
+        self.started(job)
+        if self._waits is not None:
+            self._waits.started(job, now_ns)
 
     def arrived(self, stream: str, arrival_ns: int, tuples: int) -> None:
         if self._recorder is not None:
@@ -66,22 +84,31 @@ class Accounts:
             history.ran(
                 job.worker, job.boxes, ran.began_ns, end_ns, tuples=tuples, rows=sum(ran.rows)
             )
+        if self._waits is not None:
+            self._waits.ran(job)
 
     def failed(self, job: AccountFailure, now_ns: int) -> None:
         """A job failed; only watchers learn of it."""
+        if self._waits is not None:
+            self._waits.failed(job, now_ns)
         if self.history is not None:
             self.history.ran(
                 job.worker, job.boxes, now_ns - job.cost_ns, now_ns, tuples=job.tuples, rows=0,
                 failed=True,
             )  # fmt: skip
 
-    def shed(self, shed: Shed) -> None:
+    def shed(self, shed: Shed, now_ns: int = 0) -> None:
+        """Tuples were given up under overload; ``now_ns`` is for those who note waits."""
         for box, tuples in shed.tuples.items():
             self.monitor.dropped(box, tuples)
+        if self._waits is not None:
+            self._waits.shed(shed.tuples, now_ns)
 
     def tick(self, now_ns: int) -> None:
         """Samples the backlog, if that is due; watchers get a point a second."""
         monitor = self.monitor
+        if self._waits is not None:
+            self._waits.tick(now_ns)
         if now_ns - self.start_ns >= monitor.next_sample_ns:
             monitor.sample(now_ns - self.start_ns, self._state)
         if self.history is not None:

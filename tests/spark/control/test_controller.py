@@ -41,6 +41,7 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.control.status import StatusReader
+from daybreak.spark.control.waits import WaitReader
 from daybreak.spark.declared.application import CheckedApplication
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
@@ -167,7 +168,8 @@ class World:
             self.catalog, self.driver, figures, self.log, inflow, undeclared, self.changes,
             maintenance, (), 2**30,
         )  # fmt: skip
-        self.protocol = Protocol(self.controller, self.status, self.emit)
+        waits = WaitReader(self.driver, figures, cast(Any, None))
+        self.protocol = Protocol(self.controller, self.status, self.emit, waits)
 
     def emit(
         self,

@@ -32,6 +32,7 @@ from daybreak.spark.control.requests import (
     UsePolicy,
 )
 from daybreak.spark.control.status import StatusReader
+from daybreak.spark.control.waits import WaitReader
 
 Values = Mapping[str, Any]
 #: No number that anything here may be lies beyond.
@@ -54,6 +55,7 @@ class Protocol:
     controller: Controller
     status: StatusReader
     emit: Emit
+    waits: WaitReader
 
     def handle(self, name: str, values: Values) -> Any:
         """Carries out one command; its value ``by`` names who asks, for the log of changes."""
@@ -68,6 +70,9 @@ class Protocol:
             if name == "story":
                 _check_keys(name, values, ("query",), ())
                 return self.status.story(_text(values, "query"))
+            if name == "why":
+                _check_keys(name, values, ("query",), ())
+                return self.waits.now(_text(values, "query"))
             requests = read_requests(name, values)
             answers = [self.controller.execute(request, by) for request in requests]
             return self._outcome(requests[-1], answers[-1])

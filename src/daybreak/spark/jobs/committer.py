@@ -34,10 +34,12 @@ class Committer:
         self._syncer = syncer
         #: The number of the present job, once executors stage under it.
         self._job: str | None = None
+        #: What the log has taken for the commits of the present job.
+        self.disk_ns = 0
 
     def begin(self) -> None:
         """A job begins."""
-        self._job = None
+        self._job, self.disk_ns = None, 0
 
     def number(self) -> str:
         """Of the present job, under which executors stage."""
@@ -71,7 +73,9 @@ class Committer:
                 for q, r in zip(queries, results, strict=True)
             ]
             every = [move for moved in moves for move in moved]
+            began_ns = time.perf_counter_ns()
             files = self._log.commit(job, every, [file for some in staged for file in some])
+            self.disk_ns += time.perf_counter_ns() - began_ns
         except BaseException:
             self._log.abandon(job)
             raise

@@ -135,6 +135,8 @@ class JobRunner:
             computed=bool(ways),
             read=None if stepped is None else stepped.read,
             left=() if stepped is None else stepped.left,
+            cold_ns=self.engines.cold_ns,
+            disk_ns=self._committer.disk_ns,
         )
 
     def _carry_out(

@@ -285,7 +285,7 @@ class Driver:
         """Accounts for a segment, unless it has come before; ``counted``: those not told yet."""
         if self.engine.is_new(segment) and segment.seq >= counted.get(segment.stream, 0):
             counted[segment.stream] = segment.seq + 1
-            self.accounts.arrived(segment.stream, segment.arrival_ns, segment.rows)
+            self.accounts.listed(segment, CLOCK.now_ns())
 
     def _woke(self) -> list[Event]:
         """The time, where the engine has to know it."""
@@ -336,7 +336,7 @@ class Driver:
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case StartJob():
-                self.accounts.started(instruction)
+                self.accounts.decided(instruction, CLOCK.now_ns())
                 self._threads.submit(instruction)
             case Ingest():
                 self.gate.open(instruction)
@@ -352,7 +352,7 @@ class Driver:
             case Skip():
                 self._give_up(instruction)
             case Shed():
-                self.accounts.shed(instruction)
+                self.accounts.shed(instruction, CLOCK.now_ns())
             case Redeliver():
                 self.redeliveries.put(instruction)
             case CancelJob(worker, order, group):

@@ -18,6 +18,7 @@ from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import Protocol
 from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.status import StatusReader
+from daybreak.spark.control.waits import WaitReader
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.sinks.delivery import publish
 from daybreak.spark.start.keeping import Keeping
@@ -71,7 +72,8 @@ def start_control(
         catalog, driver, log, storage.rundir, accepted.undeclared, registration, admission,
         keeping.changes, health, accepted.folders, emit,
     )  # fmt: skip
-    protocol = Protocol(controller, status, emit)
+    waits = WaitReader(driver, keeping.figures, keeping.record)
+    protocol = Protocol(controller, status, emit, waits)
     server = ControlServer(storage.rundir.root, protocol.handle)
     threads.callback(server.close)
     return Control(health, status, controller, protocol, server)

@@ -17,6 +17,7 @@ from daybreak.engine.events import Delivered, Event, Pause
 from daybreak.engine.inbox import Tick
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.processor import processor_use
+from daybreak.runtime.why.book import WaitBook
 from daybreak.spark.failures import LeaseLost, failure_of
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.jobs.facts import facts_of
@@ -90,9 +91,13 @@ def start_scheduling(
     """Starts the loop and the workers; ``threads`` stops them."""
     catalog, emit = accepted.catalog, accepted.emit
     figures, hooks = keeping.figures, _hooks(accepted, runners, keeping)
+    figures.waits = WaitBook(
+        figures.state, engine.queries, figures.start_ns, engine.explain,
+        lambda: engine.policy.name, figures.state.threads,
+    )  # fmt: skip
     accounts = Accounts(
         figures.state, engine.queries, figures.monitor, figures.recorder, figures.history,
-        figures.start_ns,
+        figures.start_ns, figures.waits,
     )  # fmt: skip
     driver = Driver(engine, accounts, catalog.runnables, hooks, job_timeout_s)
     threads.callback(driver.join)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from py4j.protocol import Py4JError
@@ -10,6 +11,10 @@ from pyspark.errors import PySparkException
 
 from daybreak.engine.events import Way
 from daybreak.spark.tasks.task import Leaves, Task, TaskResult, Unfit
+
+#: Tasks that are known to have run on a worker. Where there are more, all count as new again: what
+#: Spark compiled for them is gone from its cache of 1 000 classes as well.
+MOST_KNOWN = 1000
 
 
 class TaskEngine(Protocol):
@@ -33,10 +38,14 @@ class Engines:
         #: How the tasks of the present job were computed.
         self.ways: set[Way] = set()
         self._cancelled: Callable[[], bool] = lambda: False
+        #: Time for tasks that ran for the first time here, so that Spark planned and compiled them.
+        self.cold_ns = 0
+        self._known: set[Hashable] = set()
 
     def begin(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """A job begins; ``cancelled`` tells whether its time is over."""
         self.ways.clear()
+        self.cold_ns = 0
         self._cancelled = cancelled
 
     def compute(self, tasks: Sequence[Task], leaves: Leaves) -> TaskResult:
@@ -46,6 +55,17 @@ class Engines:
         that does not accept a task, that gives nothing or fails on Spark leaves it to the next; the
         error of the last one is raised.
         """
+        began_ns = time.perf_counter_ns()
+        result = self._first_result(tasks, leaves)
+        run = (result.way, tasks[0].key)
+        if run not in self._known:
+            self.cold_ns += time.perf_counter_ns() - began_ns
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known.add(run)
+        return result
+
+    def _first_result(self, tasks: Sequence[Task], leaves: Leaves) -> TaskResult:
         error: Exception = Unfit("no engine accepts it")
         for engine in self._engines:
             for task in tasks:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from daybreak.engine.engine import Engine
 from daybreak.engine.state import JobState
@@ -16,6 +17,7 @@ from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
 from daybreak.runtime.report import RunReport
+from daybreak.runtime.why.book import WaitBook
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
@@ -33,9 +35,16 @@ class Figures:
     def __init__(self, state: JobState) -> None:
         self.start_ns = CLOCK.now_ns()
         self.state = state
+        #: Notes the slowest answers, once the engine is there that explains them.
+        self.waits: WaitBook | None = None
         self.monitor = Monitor(state.network)
         self.recorder = Recorder()
         self.history = History(state, self.start_ns)
+
+    def take(self) -> dict[str, Any]:
+        """What was measured since the last call, as Arrow tables by series."""
+        waits = {} if self.waits is None else self.waits.take()
+        return {**self.monitor.take(), **self.recorder.take(), **waits}
 
     @property
     def elapsed_s(self) -> float:
@@ -118,8 +127,12 @@ class RunRecord:
         """Takes what was measured since the last time; on the loop's thread, or after it."""
         if time.monotonic() - self._taken_s >= seconds:
             self._taken_s = time.monotonic()
-            figures = self._figures
-            self._parts.add({**figures.monitor.take(), **figures.recorder.take()})
+            self._parts.add(self._figures.take())
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all that was taken is on disk, with a head that names its queries."""
+        return not (self._parts.waiting or self._unwritten)
 
     def write(self) -> None:
         """What was taken, and then the head: without it the series could not be read."""

@@ -1,0 +1,47 @@
+"""What a query waits for at this moment, asked between two decisions."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.model.errors import ConfigError, suggestion
+from daybreak.runtime.clock import CLOCK
+from daybreak.spark.loop.driver import Driver
+from daybreak.spark.upkeep.record import Figures, RunRecord
+
+#: What was noted is handed to the record for the asker unless that happened so lately: parts of a
+#: record are files, and whoever asks all the time must not make one each time.
+LATELY_S = 1.0
+#: How long an asker waits for the loop, and for the disk; then it reads what was written before.
+PATIENCE_S = 30.0
+WRITTEN_S = 3.0
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class WaitReader:
+    """Answers ``daybreak why`` in the process of the run. Any thread may use it."""
+
+    driver: Driver
+    figures: Figures
+    record: RunRecord
+
+    def now(self, query: str) -> dict[str, Any]:
+        """How the query stands; before it returns, what was noted so far is in the record."""
+        names = {q.name: b for b, q in enumerate(self.figures.state.network.queries)}
+        if query not in names:
+            raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, names))
+        found: dict[str, Any] = {}
+
+        def look() -> None:
+            if self.figures.waits is not None:
+                found.update(self.figures.waits.now(names[query], CLOCK.now_ns()))
+            self.record.take_if_older(LATELY_S)
+
+        self.driver.ask(look).result(timeout=PATIENCE_S)
+        end_s = time.monotonic() + WRITTEN_S
+        while not self.record.is_written and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        return found
