@@ -51,6 +51,7 @@ RUN_ELSEWHERE = {
     "register": "tests/spark/test_docs_blocks.py",
     "set": "tests/spark/test_docs_blocks.py",
     "whatif": "tests/spark/test_docs_blocks.py",
+    "why": "tests/spark/test_why.py",
     "dashboard": "tests/spark/test_dashboard.py",
     "report": "tests/cli/test_commands.py",
     "filters simulate": "tests/cli/test_filters.py",

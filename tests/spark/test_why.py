@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.until import until
+from typer.testing import CliRunner
 
+from daybreak.cli.main import app as cli
+from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
 from daybreak.policies.reasons import Cause
 from daybreak.runtime.control import call
+from daybreak.runtime.why.answers import WAITS_FILE
 from daybreak.runtime.why.findings import Why, why
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
@@ -85,6 +90,13 @@ class World:
         return why(self.folder / "run", query, **options)
 
 
+def shown(*command: str) -> list[str]:
+    """What the command prints, line by line."""
+    done = CliRunner().invoke(cli, list(command))
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output.rstrip().splitlines()
+
+
 def first(found: Why) -> Cause:
     """The cause that is named first for the worst answer; its stages add up."""
     worst = found.worst[0]
@@ -107,5 +119,20 @@ def test_the_stages_of_an_answer_add_up(spark: SparkSession, tmp_path: Path) -> 
         for answer in found.worst:
             first(found)
             assert answer.tuples == 10
+        lines = shown("why", str(tmp_path / "run"), "fire", "--last", "5m")
+        assert lines[0].startswith("fire   class alarm   goal 60 s   missed 0 of 30 answers in ")
+        assert lines[-1] == "now: nothing waits"
         longest = max(answer.response_ns for answer in found.worst) / 1e9
         assert found.worst_s == pytest.approx(longest)
+    told = json.loads("\n".join(shown("why", str(tmp_path / "run"), "fire", "--json")))
+    assert told["now"] is None, "the run has ended"
+    assert (told["query"], told["answers"]) == ("fire", 30)
+    with pytest.raises(ConfigError, match="choose from fire"):
+        why(tmp_path / "run", "smoke")
+    with pytest.raises(ConfigError, match=r"outside what is recorded; give a time from 20\d\d-"):
+        why(tmp_path / "run", "fire", at="2h")
+    at = f"{found.at(found.worst[0].committed_ns):%H:%M:%S}"
+    assert why(tmp_path / "run", "fire", at=at, last_s=10).worst[0] == found.worst[0]
+    (tmp_path / "run" / "record" / WAITS_FILE).rename(tmp_path / "aside")
+    with pytest.raises(ConfigError, match="an earlier Daybreak recorded it"):
+        why(tmp_path / "run", "fire")
