@@ -8,7 +8,7 @@ from typing import Any
 
 from daybreak.policies.reasons import Cause
 from daybreak.runtime.display import count, duration, plural
-from daybreak.runtime.why.answers import Answer
+from daybreak.runtime.why.answers import SlowAnswer
 from daybreak.runtime.why.findings import Why
 
 #: What each cause is called in a sentence.
@@ -65,7 +65,7 @@ def head_line(found: Why) -> str:
     return f"{found.query}   class {found.cls}   {goal}   {missed}{worst}"
 
 
-def answer_lines(found: Why, answer: Answer) -> Iterator[str]:
+def answer_lines(found: Why, answer: SlowAnswer) -> Iterator[str]:
     """One answer: its stages, which add up to its response time."""
     at, ms = found.at(answer.committed_ns), answer.stages_ms()
     first = answer.causes()[0][0] if answer.causes() else "run"

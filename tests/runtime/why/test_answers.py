@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from daybreak.model.errors import ConfigError
 from daybreak.report.why import rounded_to
-from daybreak.runtime.why.answers import Answer, WaitPart, in_order
+from daybreak.runtime.why.answers import SlowAnswer, WaitPart, in_order
 from daybreak.runtime.why.findings import seconds_of, why
 
 instants = st.integers(-(10**10), 10**12)
 
 
-def answer(stamps: list[int], created: int | None = None, parts: str = "") -> Answer:
+def answer(stamps: list[int], created: int | None = None, parts: str = "") -> SlowAnswer:
     arrival, ingested, decided, begun, computed, committed, delivered = stamps
-    return Answer(
+    return SlowAnswer(
         "q", 1, "s", 0, 1, created, arrival, ingested, decided, begun, computed, committed,
         delivered, 1, "prepared", 0, 0, parts,
     )  # fmt: skip

@@ -34,7 +34,7 @@ class WaitPart(NamedTuple):
     reason: str = ""
 
 
-class Answer(NamedTuple):
+class SlowAnswer(NamedTuple):
     """One answer: the oldest tuple of a job's train, for one query. Instants since the start."""
 
     query: str
@@ -143,7 +143,7 @@ class ShedRows(NamedTuple):
     tuples: int
 
 
-def as_table(rows: Iterable[Answer | ShedRows], kind: type[Answer | ShedRows]) -> Any:
+def as_table(rows: Iterable[SlowAnswer | ShedRows], kind: type[SlowAnswer | ShedRows]) -> Any:
     """An Arrow table with a column per field; names and words as dictionaries."""
     import pyarrow as pa
 

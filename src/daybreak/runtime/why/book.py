@@ -21,8 +21,8 @@ from daybreak.runtime.why.answers import (
     MOST_LATE_NS,
     SHED_FILE,
     WAITS_FILE,
-    Answer,
     ShedRows,
+    SlowAnswer,
     as_table,
     in_order,
 )
@@ -47,7 +47,7 @@ MOST_HELD = 8
 NEVER = 2**62
 
 
-class Listed(NamedTuple):
+class SegmentListing(NamedTuple):
     """When a segment was listed, and what its source states of it."""
 
     at_ns: int
@@ -99,12 +99,12 @@ class WaitBook:
         self._workers = workers
         self.jobs = JobsSeen()
         self._orders: dict[int, _Order] = {}
-        self._listed: dict[tuple[str, int], Listed] = {}
+        self._listed: dict[tuple[str, int], SegmentListing] = {}
         self._held: dict[int, deque[Held]] = {}
         self._held_now: dict[int, tuple[str, int]] = {}
         self._ticked_ns = start_ns
         #: The slowest answers of each query since the last ``take``, the fastest of them first.
-        self._worst: dict[int, list[tuple[int, int, Answer]]] = {}
+        self._worst: dict[int, list[tuple[int, int, SlowAnswer]]] = {}
         self._goals: dict[int, int | None] = {}
         self._shed: list[ShedRows] = []
         self._noted = 0
@@ -120,7 +120,9 @@ class WaitBook:
         if len(self._listed) >= MOST_SEGMENTS:
             del self._listed[next(iter(self._listed))]
         created_ns = created_of(segment)
-        self._listed[segment.stream, segment.arrival_ns] = Listed(now_ns, segment.rows, created_ns)
+        self._listed[segment.stream, segment.arrival_ns] = SegmentListing(
+            now_ns, segment.rows, created_ns
+        )
 
     def tick(self, now_ns: int) -> None:
         """Notes which queries are held; several times a second."""
@@ -217,7 +219,7 @@ class WaitBook:
         every.sort(key=lambda pair: -pair[0])
         answers = [answer for _, answer in every[:MOST_ANSWERS]]
         tables = {
-            WAITS_FILE: as_table(answers, Answer), SHED_FILE: as_table(self._shed, ShedRows),
+            WAITS_FILE: as_table(answers, SlowAnswer), SHED_FILE: as_table(self._shed, ShedRows),
         }  # fmt: skip
         self._worst.clear()
         self._shed.clear()
@@ -268,9 +270,9 @@ class WaitBook:
 
     def _answer(
         self, name: str, job: Account, item: Waiting, order: _Order, delivered_ns: int
-    ) -> Answer:
+    ) -> SlowAnswer:
         ran, start_ns = job.ran, self._start_ns
-        listed = self._listed.get((item.stream, item.arrival_ns)) or Listed(
+        listed = self._listed.get((item.stream, item.arrival_ns)) or SegmentListing(
             item.arrival_ns, item.tuples, None
         )
         stamps = [
@@ -281,7 +283,7 @@ class WaitBook:
             at - start_ns for at in in_order(stamps, ran.committed_at_ns)
         )
         created_ns = None if listed.created_ns is None else listed.created_ns - start_ns
-        return Answer(
+        return SlowAnswer(
             query=name, tuples=sum(w.tuples for w in job.taken), stream=item.stream,
             segment=item.seq, segment_rows=listed.rows,
             created_ns=created_ns, arrival_ns=arrival, ingested_ns=ingested,
@@ -291,7 +293,7 @@ class WaitBook:
             parts=order.parts.get(job.boxes[0], ""),
         )  # fmt: skip
 
-    def _note(self, box: int, answer: Answer, *, late: bool) -> None:
+    def _note(self, box: int, answer: SlowAnswer, *, late: bool) -> None:
         goal_ns = self._goals.get(box)
         if late or goal_ns is None:
             for cause, ns in answer.lost().items():

@@ -17,7 +17,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.reasons import Cause
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.starts import earlier_starts, record_of
-from daybreak.runtime.why.answers import SHED_FILE, STAGES, WAITS_FILE, Answer, WaitPart
+from daybreak.runtime.why.answers import SHED_FILE, STAGES, WAITS_FILE, SlowAnswer, WaitPart
 
 #: Of the JSON that ``as_json`` gives.
 FORMAT = 1
@@ -29,7 +29,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RecordedStretch:
     """A part of one start of a run, in seconds since that start."""
 
     record: Path
@@ -52,12 +52,12 @@ class Why:
     query: str
     cls: str
     goal_s: float | None
-    stretch: Stretch
+    stretch: RecordedStretch
     answers: int
     missed: int
     worst_s: float | None
     #: The slowest answers that were noted, the slowest first.
-    worst: tuple[Answer, ...]
+    worst: tuple[SlowAnswer, ...]
     shed: int
 
     @property
@@ -97,7 +97,7 @@ class Why:
             "worst": [self._answer(answer) for answer in self.worst],
         }
 
-    def _answer(self, answer: Answer) -> dict[str, Any]:
+    def _answer(self, answer: SlowAnswer) -> dict[str, Any]:
         return {
             "at": self.at(answer.committed_ns).isoformat(timespec="milliseconds"),
             "response_ms": answer.response_ms,
@@ -164,7 +164,7 @@ def why(
 
 
 def _answered(
-    report: RunReport, q: int, stretch: Stretch
+    report: RunReport, q: int, stretch: RecordedStretch
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Tuples and response times of what the query answered in the stretch."""
     o = report.outputs
@@ -173,7 +173,7 @@ def _answered(
     return o.tuples[mine], o.departure_ns[mine] - o.arrival_ns[mine]
 
 
-def noted_answers(stretch: Stretch, query: str) -> list[Answer]:
+def noted_answers(stretch: RecordedStretch, query: str) -> list[SlowAnswer]:
     """The noted answers of a query that were committed in the stretch, the slowest first."""
     rows = _rows(stretch, WAITS_FILE, query)
     if rows is None:
@@ -181,17 +181,17 @@ def noted_answers(stretch: Stretch, query: str) -> list[Answer]:
             str(stretch.record), "holds no waits: an earlier Daybreak recorded it, or it simulated",
             "name a run on Spark of this version",
         )  # fmt: skip
-    found = [Answer(**row) for row in rows if stretch.from_s <= row["committed_ns"] / 1e9]
+    found = [SlowAnswer(**row) for row in rows if stretch.from_s <= row["committed_ns"] / 1e9]
     found = [answer for answer in found if answer.committed_ns / 1e9 <= stretch.to_s]
     return sorted(found, key=lambda answer: -answer.whole_ns)
 
 
-def _shed(stretch: Stretch, query: str) -> int:
+def _shed(stretch: RecordedStretch, query: str) -> int:
     rows = _rows(stretch, SHED_FILE, query) or []
     return sum(r["tuples"] for r in rows if stretch.from_s <= r["at_ns"] / 1e9 <= stretch.to_s)
 
 
-def _rows(stretch: Stretch, series: str, query: str) -> list[Mapping[str, Any]] | None:
+def _rows(stretch: RecordedStretch, series: str, query: str) -> list[Mapping[str, Any]] | None:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -203,12 +203,12 @@ def _rows(stretch: Stretch, series: str, query: str) -> list[Mapping[str, Any]] 
     return rows
 
 
-def _stretch(folder: Path, at: str | None, last_s: float) -> Stretch:
+def _stretch(folder: Path, at: str | None, last_s: float) -> RecordedStretch:
     current = record_of(folder)
     if at is None:
         report = RunReport.load(current)
         end_s = _end_s(report)
-        return Stretch(current, report, max(0.0, end_s - last_s), end_s, end_s)
+        return RecordedStretch(current, report, max(0.0, end_s - last_s), end_s, end_s)
     spans = []
     for record in (current, *reversed(earlier_starts(current))):
         try:
@@ -221,7 +221,7 @@ def _stretch(folder: Path, at: str | None, last_s: float) -> Stretch:
         at_s = _since_start_s(at, started_s, end_s)
         if at_s is not None and 0 <= at_s <= end_s:
             from_s, to_s = max(0.0, at_s - last_s / 2), min(end_s, at_s + last_s / 2)
-            return Stretch(record, report, from_s, to_s, end_s)
+            return RecordedStretch(record, report, from_s, to_s, end_s)
         spans.append((started_s, started_s + end_s))
     kept = ", ".join(f"{_when(since)} to {_when(until)}" for since, until in reversed(spans))
     raise ConfigError(f"--at {at}", "is outside what is recorded", f"give a time from {kept}")
