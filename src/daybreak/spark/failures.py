@@ -65,7 +65,7 @@ def disk_is_full(text: str) -> bool:
 _MOST_CHARACTERS = 600
 #: How Spark begins the messages that are meant for users.
 _ERROR_CLASS = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] ")
-#: Such a message names a file; what is wrong with it is what its reader says, the innermost cause.
+#: Such a message names a file; what is wrong with it is what its reader says, an inner cause.
 _ONLY_WHERE = re.compile(r"\[FAILED_READ_FILE\.")
 #: What follows is for tools, or repeats the query.
 _APPENDIX = re.compile(r"\s*(?:SQLSTATE: \w{5}|\n== |\n\s*at [\w.$]+\(|\nDriver stacktrace)")
@@ -90,10 +90,13 @@ def one_line_of_java(exception: Any) -> str:
 def _told(causes: list[tuple[str, str]]) -> str:
     with_class = [cause for cause in causes if _ERROR_CLASS.search(cause[1])]
     telling = [cause for cause in causes if cause[1].strip()]
-    name, text = (with_class or telling or causes)[-1]
+    said = (with_class or telling or causes)[-1]
+    where = next((cause for cause in reversed(causes) if _ONLY_WHERE.search(cause[1])), None)
+    name, text = where or said
     told = _one_line(text)
-    if _ONLY_WHERE.search(text) and telling[-1][1] != text:
-        told = _cut(f"{told.rstrip('. ')}: {_one_line(telling[-1][1])}")
+    reader = telling[-1] if where is said else said
+    if where is not None and reader[1] != text:
+        told = _cut(f"{told.rstrip('. ')}: {_one_line(reader[1])}")
     return without_secrets(f"{name}: {told}")
 
 

@@ -34,11 +34,15 @@ org.apache.spark.scheduler
     SparkListener SparkListenerApplicationEnd SparkListenerEvent
 org.apache.spark.sql
     DataFrameReader Dataset SQLContext SparkSession
+org.apache.spark.sql.connector.catalog
+    SupportsRead Table TableCapability
+org.apache.spark.sql.connector.read
+    InputPartition PartitionReader PartitionReaderFactory Scan ScanBuilder
 org.apache.spark.sql.connector.read.streaming
-    MicroBatchStream Offset ReadAllAvailable ReadLimit ReadMaxFiles ReadMaxRows
-    SupportsAdmissionControl
+    AcceptsLatestSeenOffset MicroBatchStream Offset ReadAllAvailable ReadLimit ReadMaxFiles
+    ReadMaxRows SparkDataStream SupportsAdmissionControl
 org.apache.spark.sql.sources
-    StreamSourceProvider
+    Filter StreamSourceProvider
 org.apache.spark.sql.streaming
     OutputMode SinkProgress SourceProgress StateOperatorProgress StreamingQueryListener
     StreamingQueryListener$QueryIdleEvent StreamingQueryListener$QueryProgressEvent
@@ -46,6 +50,8 @@ org.apache.spark.sql.streaming
     StreamingQuery StreamingQueryManager StreamingQueryProgress Trigger
 org.apache.spark.sql.types
     DataType DataType$ StructField StructType
+org.apache.spark.sql.vectorized
+    ColumnarBatch
 org.apache.spark.util
     AccumulatorV2 TaskCompletionListener
 """)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import py4j.java_gateway
 
 from daybreak.spark.java.classfile import ClassFile
-from daybreak.spark.java.loader import new_compiler, sources, unit
+from daybreak.spark.java.loader import cooked, sources
 
 if TYPE_CHECKING:
     import pytest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SRC = Path(__file__).parents[3] / "src" / "daybreak"
 JAVA = SRC / "spark" / "java"
+MANIFEST = (JAVA / "manifest.py", JAVA / "manifest_ingest.py")
 PACKAGES = sorted({path.parent.name for path in JAVA.glob("*/*.java")})
 #: Calls of reflection, and comparisons of a class by its name.
 _REFLECTED = (
@@ -38,9 +39,7 @@ _REFLECTED = (
 def compiled(spark: SparkSession, package: str) -> Iterator[ClassFile]:
     """The classes of one of our packages, as Janino compiles them."""
     context: Any = spark.sparkContext
-    compiler = new_compiler(context._gateway)
-    compiler.cook(unit(package))
-    yield from map(ClassFile.read, compiler.getBytecodes().values())
+    yield from map(ClassFile.read, cooked(context._gateway, package).getBytecodes().values())
 
 
 def reflected(package: str) -> set[str]:
@@ -64,7 +63,7 @@ def simple(name: str) -> str:
 def modules() -> dict[str, ast.Module]:
     """Our Python that may import PySpark, without the manifest itself, by paths of files."""
     paths = sorted((SRC / "spark").rglob("*.py"))
-    kept = (path for path in paths if path != JAVA / "manifest.py")
+    kept = (path for path in paths if path not in MANIFEST)
     return {str(path.relative_to(SRC)): ast.parse(path.read_text()) for path in kept}
 
 

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 from tests.spark.java.public import ELSEWHERE, PUBLIC, PUBLIC_IN_PYTHON
 from tests.spark.java.sources import (
-    JAVA,
+    MANIFEST,
     PACKAGES,
     SRC,
     Calls,
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PYSPARK = Path(pyspark.__file__).parent
-MANIFEST = JAVA / "manifest.py"
 #: The capabilities whose internals are used by Java, by its package.
 CAPABILITIES = {
     "governed": ("gates", "limits of micro-batches", "backlog of governed queries",
                  "processAllAvailable", "kafka"),
     "kafka": (),
-    "prepared": ("prepared plans",),
+    "ingest": ("direct ingest", "tasks on the driver's threads"),
+    "prepared": ("prepared plans", "tasks on the driver's threads"),
     "stateful": ("stateful queries",),
+    "tasks": ("tasks on the driver's threads",),
 }  # fmt: skip
 #: All ways of computing a query, so that all that plans are asked for is seen.
 QUERIES = {
@@ -140,6 +141,8 @@ def test_python_names_what_the_manifest_lists() -> None:
     listed = listed_in()
     names = set().union(*listed.values()) | {simple(name) for name in listed}
     ours = {name for tree in modules().values() for name in defined(tree)}
+    texts = "\n".join(text for package in PACKAGES for text in sources(package).values())
+    ours |= set(re.findall(r"^    public [^=(]* (\w+)\(", texts, re.MULTILINE))
     known = names | ours | PUBLIC_IN_PYTHON | ELSEWHERE | {simple(name) for name in PUBLIC}
     found = {(path, name) for path, tree in modules().items() for name in java_names(tree)}
     assert sorted(use for use in found if use[1] not in known) == []
@@ -192,7 +195,7 @@ def test_all_that_is_listed_is_used(spark: SparkSession, classes: Jars) -> None:
         for owner, members in compiled_class.uses.items()
         for member in (*members, None)
     }
-    texts = [path.read_text() for path in (SRC / "spark").rglob("*.py") if path != MANIFEST]
+    texts = [path.read_text() for path in (SRC / "spark").rglob("*.py") if path not in MANIFEST]
     by_text = set(re.findall(r"\w+", "\n".join(texts))).union(*map(reflected, PACKAGES))
 
     def is_used(name: str, member: str | None) -> bool:

@@ -6,11 +6,13 @@ catching of several types at once, and ignores type arguments: what comes out of
 a cast. A test lets ``javac -Xlint:all`` read the same files.
 
 A package is compiled when one of its classes is first asked for, as a whole, with a class loader of
-its own: one that needs jars which are missing (Kafka's) takes no other along.
+its own: one that needs jars which are missing (Kafka's) takes no other along. It may import classes
+of one other package of ours, whose class loader is then above its own.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from importlib.resources import files
 from typing import Any
@@ -98,16 +100,21 @@ def unit(folder: str) -> str:
 
 def _compiled(gateway: Any, folder: str) -> Any:
     """A class loader with the classes of a package, below that of Spark and its jars."""
-    parent = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    compiler = new_compiler(gateway)
-    compiler.setParentClassLoader(parent)
-    compiler.cook(unit(folder))
-    return compiler.getClassLoader()
+    return cooked(gateway, folder).getClassLoader()
 
 
-def new_compiler(gateway: Any) -> Any:
-    """A compiler for one unit."""
+def cooked(gateway: Any, folder: str) -> Any:
+    """A compiler that has compiled a package."""
     # By its full name: after each dot of ``jvm.org...`` Py4J would look through all jars.
     compiler = getattr(gateway.jvm, "org.codehaus.janino.SimpleCompiler")()
     compiler.setTargetVersion(TARGET)
+    text = unit(folder)
+    above = sorted(set(re.findall(r"^import daybreak\.(\w+)\.", text, re.MULTILINE)))
+    if above:
+        [package] = above
+        compiler.setParentClassLoader(JavaPackage(gateway, package).loader)
+    else:
+        thread = gateway.jvm.java.lang.Thread.currentThread()
+        compiler.setParentClassLoader(thread.getContextClassLoader())
+    compiler.cook(text)
     return compiler

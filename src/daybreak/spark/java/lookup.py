@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from daybreak.spark.java.capability import Capability, Internal
 from daybreak.spark.java.jars import Jars
-from daybreak.spark.java.manifest import INTERNALS, Capability, Internal
+from daybreak.spark.java.manifest import INTERNALS
 
 
 def missing_internals(jars: Path, pyspark: Path | None) -> dict[Capability, list[str]]:

@@ -13,58 +13,17 @@ that is not known: the query is refused, or runs as an ordinary job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from daybreak.spark.java.capability import Capability, listed
+from daybreak.spark.java.manifest_ingest import DIRECT, FOLDERS
 
 #: The version that the list was made with, and that tests run on.
 SPARK = "4.3.0"
-
-
-class Internal(NamedTuple):
-    """A class, or a module of PySpark, and the members of it that are used."""
-
-    #: Its full name; after it, those under which other versions of Spark have it.
-    names: tuple[str, ...]
-    #: Fields and methods, inherited ones too; ``<init>`` is a constructor.
-    members: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return self.names[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """What Daybreak can do by internals of Spark, and which ones."""
-
-    name: str
-    #: What does not work where one of them is missing, and what happens instead.
-    lost: str
-    fallback: str
-    internals: tuple[Internal, ...]
-    #: Whether no pipeline runs without it.
-    vital: bool = False
-    #: The jar that has them, where Spark comes without it.
-    jar: str = ""
-
-
-def _listed(text: str) -> tuple[Internal, ...]:
-    """Reads lines ``CLASS: MEMBER ...`` below that of their package, or ``PACKAGE or PACKAGE``."""
-    found, packages = [], [""]
-    for line in filter(None, map(str.rstrip, text.splitlines())):
-        if line.startswith(" "):
-            name, _, members = line.strip().partition(":")
-            found.append(Internal(tuple(f"{p}.{name}" for p in packages), tuple(members.split())))
-        else:
-            packages = line.split(" or ")
-    return tuple(found)
-
 
 _SESSIONS = Capability(
     "sessions",
     "plans and JVM of the user's session",
     "none: no pipeline runs",
-    _listed("""
+    listed("""
 pyspark.core.context
     SparkContext: _active_spark_context _gateway _jvm _jsc
 pyspark.sql.session
@@ -91,7 +50,7 @@ _QUERIES = Capability(
     "queries",
     "checking and combining queries",
     "none: no query is accepted",
-    _listed("""
+    listed("""
 org.apache.spark.sql.internal
     SessionState: optimizer sqlParser
 org.apache.spark.sql.execution
@@ -188,17 +147,17 @@ _COMPILER = Capability(
     "compiling our Java in the driver",
     "every job is a Spark job, no query is governed, records go to Kafka one by one, and queries "
     "in mode append or update fail",
-    _listed("""
+    listed("""
 org.codehaus.janino
     SimpleCompiler: <init> cook getClassLoader setParentClassLoader setTargetVersion
 """),
 )
 
-_PREPARED = Capability(
-    "prepared plans",
-    "running queries without a Spark job",
-    "every job is a Spark job",
-    _listed("""
+_TASKS = Capability(
+    "tasks on the driver's threads",
+    "prepared plans, and direct ingest",
+    "every job is a Spark job, and a StreamingQuery reads each stream",
+    listed("""
 org.apache.spark
     TaskContext$: MODULE$ setTaskContext unset
     TaskContextImpl: markInterrupted markTaskCompleted markTaskFailed
@@ -212,21 +171,44 @@ org.apache.spark.memory
 org.apache.spark.storage
     BlockManager: blockInfoManager
     BlockInfoManager: registerTask releaseAllLocksForTask
+org.apache.spark.sql.classic
+    SparkSession: sessionState
+org.apache.spark.sql.internal
+    SQLConf: getAllConfs
+    SessionState: conf
+org.apache.spark.sql.catalyst
+    InternalRow:
+org.apache.spark.sql.catalyst.expressions
+    Alias: <init>
+    Attribute: exprId name
+    ExprId:
+    Expression:
+    NamedExpression:
+org.apache.spark.sql.catalyst.plans.logical
+    LogicalPlan: output
+    Project: <init>
+org.apache.spark.sql.execution.arrow
+    ArrowConverters$: MODULE$ toBatchWithSchemaIterator
+    ArrowConverters$ArrowBatchWithSchemaIterator:
+"""),
+)
+
+_PREPARED = Capability(
+    "prepared plans",
+    "running queries without a Spark job",
+    "every job is a Spark job",
+    listed("""
 org.apache.spark.rdd
     ParallelCollectionRDD:
 org.apache.spark.sql.classic
     Dataset: queryExecution schema sparkSession
     Dataset$: MODULE$ ofRows
-    SparkSession: clearActiveSession getActiveSession internalCreateDataFrame sessionState
+    SparkSession: clearActiveSession getActiveSession internalCreateDataFrame
     SparkSession: setActiveSession sparkContext
-org.apache.spark.sql.internal
-    SQLConf: getAllConfs
-    SessionState: conf
 org.apache.spark.sql.catalyst
     InternalRow: getLong
 org.apache.spark.sql.catalyst.expressions
-    Alias: <init>
-    Attribute: exprId name
+    Attribute:
     AttributeSet: toSeq
     ExprId: id
     Expression:
@@ -263,8 +245,7 @@ org.apache.spark.sql.execution
     SparkPlan: withNewChildren
     WholeStageCodegenExec:
 org.apache.spark.sql.execution.arrow
-    ArrowConverters$: MODULE$ fromBatchIterator getBatchesFromStream toBatchWithSchemaIterator
-    ArrowConverters$ArrowBatchWithSchemaIterator:
+    ArrowConverters$: MODULE$ fromBatchIterator getBatchesFromStream
 org.apache.spark.sql.execution.columnar
     InMemoryRelation: cachedPlan
     InMemoryTableScanExec: relation
@@ -282,7 +263,7 @@ _STATEFUL = Capability(
     "stateful queries",
     "queries in mode append or update",
     "none: such a query fails",
-    _listed("""
+    listed("""
 org.apache.spark.sql.classic
     Dataset: queryExecution
     SparkSession: internalCreateDataFrame
@@ -301,7 +282,7 @@ _GATES = Capability(
     "gates",
     "governing queries, and a gate before each stateful query",
     "all queries run free",
-    _listed(f"""
+    listed(f"""
 pyspark.sql.streaming.query
     StreamingQueryManager: _jsqm
 org.apache.spark.util
@@ -323,7 +304,7 @@ _LIMITS = Capability(
     "limits of micro-batches",
     "limiting what a governed query's micro-batch reads",
     "it reads all that waits",
-    _listed(f"""
+    listed(f"""
 {_RUNTIME}.runtime or {_RUNTIME}
     StreamExecution: uniqueSources uniqueSources_$eq
 """),
@@ -333,7 +314,7 @@ _BACKLOG = Capability(
     "backlog of governed queries",
     "seeing what waits for a governed query",
     "a grant every idle_grant_s",
-    _listed(f"""
+    listed(f"""
 org.apache.spark.paths
     SparkPath: toPath
 {_RUNTIME}.runtime or {_RUNTIME}
@@ -349,7 +330,7 @@ _AWAITED = Capability(
     "processAllAvailable",
     "noticing that a thread waits for a governed query in processAllAvailable",
     "it returns after the next grant of that kind",
-    _listed(f"""
+    listed(f"""
 {_RUNTIME}.runtime or {_RUNTIME}
     StreamExecution: awaitProgressLock awaitProgressLockCondition
 """),
@@ -359,7 +340,7 @@ _KAFKA = Capability(
     "kafka",
     "reading and writing Kafka, and seeing what waits in its topics",
     "none: a pipeline with Kafka is refused; a governed query gets a grant every idle_grant_s",
-    _listed("""
+    listed("""
 org.apache.spark.kafka010
     KafkaConfigUpdater:
 org.apache.spark.sql.kafka010
@@ -369,22 +350,7 @@ org.apache.spark.sql.kafka010
     jar="spark-sql-kafka-0-10",
 )
 
-_FOLDERS = Capability(
-    "folders",
-    "reading the options of file sources",
-    "a StreamingQuery reads every file source",
-    _listed("""
-org.apache.spark.sql.execution.streaming.runtime
-    FileStreamOptions: <init> cleanSource latestFirst maxBytesPerTrigger maxFileAgeMs
-    FileStreamOptions: maxFilesPerTrigger
-org.apache.spark.api.python
-    PythonUtils: toScalaMap
-org.apache.hadoop.fs
-    GlobPattern: <init> compiled
-"""),
-)
-
 INTERNALS = (
-    _SESSIONS, _QUERIES, _COMPILER, _PREPARED, _STATEFUL, _GATES, _LIMITS, _BACKLOG, _AWAITED,
-    _KAFKA, _FOLDERS,
+    _SESSIONS, _QUERIES, _COMPILER, _TASKS, _PREPARED, DIRECT, FOLDERS, _STATEFUL, _GATES,
+    _LIMITS, _BACKLOG, _AWAITED, _KAFKA,
 )  # fmt: skip

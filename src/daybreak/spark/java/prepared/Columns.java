@@ -1,20 +1,19 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
+import daybreak.tasks.Names;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
-import scala.Option$;
 
 /** Which columns of its leaves a plan reads. The others are not handed over. */
 class Columns {
@@ -54,7 +53,7 @@ class Columns {
                 reads.set(number, null);
                 return;
             }
-            List<Attribute> output = Plans.list(plan.output());
+            List<Attribute> output = Lists.list(plan.output());
             for (int i = 0; i < output.size(); i++) {
                 if (needed.contains(id((Attribute) output.get(i)))) {
                     found.add(Integer.valueOf(i));
@@ -67,7 +66,7 @@ class Columns {
             more.addAll(needed);
             read((LogicalPlan) plan.children().head(), more);
         } else {
-            for (LogicalPlan child : Plans.list(plan.children())) {
+            for (LogicalPlan child : Lists.list(plan.children())) {
                 read(child, null);
             }
         }
@@ -79,10 +78,10 @@ class Columns {
             return narrowLeaf(plan);
         }
         List<LogicalPlan> changed = new ArrayList<>();
-        for (LogicalPlan child : Plans.list(plan.children())) {
+        for (LogicalPlan child : Lists.list(plan.children())) {
             changed.add(narrow(child));
         }
-        return changed.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(Plans.seq(changed));
+        return changed.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(Lists.seq(changed));
     }
 
     private LogicalPlan narrowLeaf(LogicalPlan leaf) {
@@ -91,7 +90,7 @@ class Columns {
         if (found == null || found.size() == streams[number].length()) {
             return leaf;
         }
-        List<Attribute> output = Plans.list(leaf.output());
+        List<Attribute> output = Lists.list(leaf.output());
         List<Attribute> attributes = new ArrayList<>();
         StructType columns = new StructType();
         for (String position : reads(number).split(", ")) {
@@ -102,21 +101,12 @@ class Columns {
         Train rows = new Train(session.sparkContext(), number, columns);
         LogicalPlan made =
             session.internalCreateDataFrame(rows, columns, false).queryExecution().analyzed();
-        List<Attribute> fresh = Plans.list(made.output());
-        List<NamedExpression> named = new ArrayList<>();
-        for (int i = 0; i < fresh.size(); i++) {
-            Attribute old = (Attribute) attributes.get(i);
-            named.add(new Alias(
-                (Attribute) fresh.get(i), old.name(), old.exprId(),
-                Plans.seq(new ArrayList<String>()), Option$.MODULE$.empty(),
-                Plans.seq(new ArrayList<String>())));
-        }
-        return new Project(Plans.seq(named), made);
+        return Names.as(attributes, made);
     }
 
     private static Set<Long> references(LogicalPlan plan) {
         Set<Long> found = new HashSet<>();
-        for (Attribute attribute : Plans.list(plan.references().toSeq())) {
+        for (Attribute attribute : Lists.list(plan.references().toSeq())) {
             found.add(id(attribute));
         }
         return found;

@@ -1,5 +1,6 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
@@ -22,13 +23,13 @@ class Joins {
     /** The plan with a hint at each join that has none. */
     static LogicalPlan hinted(LogicalPlan plan) {
         List<LogicalPlan> changed = new ArrayList<>();
-        for (LogicalPlan child : Plans.list(plan.children())) {
+        for (LogicalPlan child : Lists.list(plan.children())) {
             changed.add(hinted(child));
         }
         if (changed.isEmpty()) {
             return plan;
         }
-        LogicalPlan made = (LogicalPlan) plan.withNewChildren(Plans.seq(changed));
+        LogicalPlan made = (LogicalPlan) plan.withNewChildren(Lists.seq(changed));
         if (!(made instanceof Join)) {
             return made;
         }
@@ -69,7 +70,7 @@ class Joins {
         if (plan instanceof LogicalRDD) {
             return Plans.isInMemory(((LogicalRDD) plan).rdd());
         }
-        List<LogicalPlan> children = Plans.list(plan.children());
+        List<LogicalPlan> children = Lists.list(plan.children());
         boolean found = !children.isEmpty();
         for (LogicalPlan child : children) {
             found &= isInMemory(child);
@@ -79,7 +80,7 @@ class Joins {
 
     private static boolean readsStream(LogicalPlan plan) {
         boolean found = Plans.isTrain(plan);
-        for (LogicalPlan child : Plans.list(plan.children())) {
+        for (LogicalPlan child : Lists.list(plan.children())) {
             found |= readsStream(child);
         }
         return found;

@@ -1,6 +1,6 @@
 package daybreak.prepared;
 
-import java.util.ArrayList;
+import daybreak.tasks.Lists;
 import java.util.List;
 import org.apache.spark.Dependency;
 import org.apache.spark.rdd.RDD;
@@ -8,20 +8,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.LogicalRDD;
 import org.apache.spark.sql.execution.RDDScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
-/** What is asked of plans everywhere: leaves, rows in memory, and Scala's lists as Java's. */
+/** What is asked of plans everywhere: leaves, and rows in memory. */
 class Plans {
     private Plans() {}
-
-    static <T> List<T> list(scala.collection.Seq<T> items) {
-        return new ArrayList<>(CollectionConverters.asJava(items));
-    }
-
-    static <T> Seq<T> seq(List<T> items) {
-        return CollectionConverters.asScala(items).toSeq();
-    }
 
     /** The name of a plan's class. */
     static String name(SparkPlan plan) {
@@ -43,7 +33,7 @@ class Plans {
 
     /** Whether rows were given by the driver, and are not read from somewhere with every job. */
     static boolean isInMemory(RDD<?> rdd) {
-        List<Dependency<?>> dependencies = list(rdd.dependencies());
+        List<Dependency<?>> dependencies = Lists.list(rdd.dependencies());
         for (Dependency<?> dependency : dependencies) {
             if (!isInMemory(dependency.rdd())) {
                 return false;

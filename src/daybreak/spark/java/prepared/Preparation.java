@@ -1,6 +1,7 @@
 package daybreak.prepared;
 
-import java.util.Properties;
+import daybreak.tasks.Lists;
+import daybreak.tasks.LocalTasks;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -14,7 +15,6 @@ import org.apache.spark.sql.execution.CollapseCodegenStages;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.AccumulatorV2;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * How a query's plan becomes one that runs without a Spark job. In Java, since it walks over plans:
@@ -47,7 +47,8 @@ public class Preparation {
         RDD<InternalRow> rdd =
             new CollapseCodegenStages(new AtomicInteger(0)).apply(single.plan()).execute();
         this.shape = single.shape();
-        this.plan = new TrainPlan(rdd, query.schema(), settings(), statuses, hadoop);
+        this.plan = new TrainPlan(
+            rdd, query.schema(), LocalTasks.settings(session), statuses, hadoop);
         this.bytes = plan.size() + broadcastBytes(single.plan());
     }
 
@@ -76,16 +77,9 @@ public class Preparation {
             Object size = ((AccumulatorV2<?, ?>) plan.metrics().apply("dataSize")).value();
             found = ((Long) size).longValue();
         }
-        for (SparkPlan child : Plans.list(plan.children())) {
+        for (SparkPlan child : Lists.list(plan.children())) {
             found += broadcastBytes(child);
         }
-        return found;
-    }
-
-    /** All settings: tasks read them from their own properties. */
-    private Properties settings() {
-        Properties found = new Properties();
-        found.putAll(CollectionConverters.asJava(session.sessionState().conf().getAllConfs()));
         return found;
     }
 }

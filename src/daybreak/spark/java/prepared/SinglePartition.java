@@ -1,5 +1,6 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -55,7 +56,7 @@ class SinglePartition {
         if (isStage(name)) {
             return single((SparkPlan) plan.children().head());
         }
-        for (SparkPlan subquery : Plans.list(plan.subqueries())) {
+        for (SparkPlan subquery : Lists.list(plan.subqueries())) {
             tables.require(subquery, "a subquery");
         }
         if (name.equals("ShuffleExchangeExec")) {
@@ -78,9 +79,9 @@ class SinglePartition {
 
     /** The operator over children that are one partition where it needs certain rows together. */
     private SparkPlan gathered(SparkPlan plan) throws Exception {
-        List<SparkPlan> children = Plans.list(plan.children());
-        List<Distribution> wanted = Plans.list(plan.requiredChildDistribution());
-        List<Seq<SortOrder>> orders = Plans.list(plan.requiredChildOrdering());
+        List<SparkPlan> children = Lists.list(plan.children());
+        List<Distribution> wanted = Lists.list(plan.requiredChildDistribution());
+        List<Seq<SortOrder>> orders = Lists.list(plan.requiredChildOrdering());
         List<SparkPlan> changed = new ArrayList<>();
         for (int i = 0; i < children.size(); i++) {
             SparkPlan child = single((SparkPlan) children.get(i));
@@ -94,7 +95,7 @@ class SinglePartition {
             }
             changed.add(child);
         }
-        return changed.isEmpty() ? plan : (SparkPlan) plan.withNewChildren(Plans.seq(changed));
+        return changed.isEmpty() ? plan : (SparkPlan) plan.withNewChildren(Lists.seq(changed));
     }
 
     /** In how many partitions rows come: 1, or more. Spark does not know this of our leaves. */
@@ -109,7 +110,7 @@ class SinglePartition {
             return 2;
         }
         int most = 1;
-        for (SparkPlan child : Plans.list(plan.children())) {
+        for (SparkPlan child : Lists.list(plan.children())) {
             if (!Plans.name(child).equals("BroadcastExchangeExec")) {
                 most = Math.max(most, partitions(child));
             }
@@ -123,10 +124,10 @@ class SinglePartition {
             return withoutStages((SparkPlan) plan.children().head());
         }
         List<SparkPlan> changed = new ArrayList<>();
-        for (SparkPlan child : Plans.list(plan.children())) {
+        for (SparkPlan child : Lists.list(plan.children())) {
             changed.add(withoutStages(child));
         }
-        return changed.isEmpty() ? plan : (SparkPlan) plan.withNewChildren(Plans.seq(changed));
+        return changed.isEmpty() ? plan : (SparkPlan) plan.withNewChildren(Lists.seq(changed));
     }
 
     private static boolean isStage(String name) {

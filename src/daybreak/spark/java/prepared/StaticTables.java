@@ -1,5 +1,6 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
@@ -25,10 +26,10 @@ class StaticTables {
 
     /** Notes what a part of a plan reads; raises {@code Unfit} if it depends on a stream. */
     void require(SparkPlan plan, String what) throws Exception {
-        for (SparkPlan subquery : Plans.list(plan.subqueries())) {
+        for (SparkPlan subquery : Lists.list(plan.subqueries())) {
             require(subquery, what);
         }
-        List<SparkPlan> children = Plans.list(plan.children());
+        List<SparkPlan> children = Lists.list(plan.children());
         for (SparkPlan child : children) {
             require(child, what);
         }
@@ -57,7 +58,7 @@ class StaticTables {
             Object location = ((FileSourceScanExec) leaf).relation().location();
             if (location instanceof PartitioningAwareFileIndex) {
                 PartitioningAwareFileIndex index = (PartitioningAwareFileIndex) location;
-                for (FileStatus file : Plans.list(index.allFiles())) {
+                for (FileStatus file : Lists.list(index.allFiles())) {
                     files.add(file.getPath());
                 }
                 return;

@@ -1,8 +1,9 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
+import daybreak.tasks.Only;
 import java.io.FileInputStream;
 import java.io.IOException;
-import java.util.ArrayList;
 import org.apache.spark.Dependency;
 import org.apache.spark.InterruptibleIterator;
 import org.apache.spark.Partition;
@@ -28,8 +29,7 @@ public class Train extends RDD<InternalRow> {
 
     public Train(SparkContext context, int number, StructType columns) {
         super(
-            context, Plans.seq(new ArrayList<Dependency<?>>()),
-            ClassTag$.MODULE$.apply(InternalRow.class));
+            context, Lists.<Dependency<?>>none(), ClassTag$.MODULE$.apply(InternalRow.class));
         this.number = number;
         this.columns = columns;
     }
@@ -55,31 +55,6 @@ public class Train extends RDD<InternalRow> {
         } catch (IOException error) {
             throw new RuntimeException(error);
         }
-    }
-}
-
-/** The partition of a train. */
-class Only implements Partition {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public int index() {
-        return 0;
-    }
-
-    @Override
-    public int hashCode() {
-        return 0;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-        return other instanceof Only;
-    }
-
-    // What Scala's compiler would add to a class that mixes in the trait.
-    public boolean org$apache$spark$Partition$$super$equals(Object other) {
-        return other instanceof Only;
     }
 }
 

@@ -1,5 +1,6 @@
 package daybreak.prepared;
 
+import daybreak.tasks.Lists;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -50,7 +51,7 @@ public final class TrainPlan {
 
     /** What an RDD depends on is serialized only if it has been asked for. */
     private static void settle(RDD<?> rdd) {
-        for (Dependency<?> dependency : Plans.list(rdd.dependencies())) {
+        for (Dependency<?> dependency : Lists.list(rdd.dependencies())) {
             settle(dependency.rdd());
         }
     }
