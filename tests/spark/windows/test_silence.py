@@ -10,6 +10,7 @@ import pytest
 
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
+from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory
@@ -48,7 +49,9 @@ def look(
 ) -> list[Tick]:
     """At so many seconds after both clocks' beginnings."""
     wall_ns, monotonic_ns = (round(s * S_NS) for s in (wall_s, monotonic_s))
-    return list(time.silences(WALL_NS + wall_ns, BOOTED_NS + monotonic_ns, blocked=blocked))
+    return list(
+        time.silences(WALL_NS + wall_ns, BOOTED_NS + monotonic_ns, blocked=lambda *_: blocked)
+    )
 
 
 def test_a_step_of_the_wall_clock_is_no_silence(store: SegmentStore) -> None:
@@ -100,3 +103,46 @@ def test_a_stream_whose_source_has_failed_is_not_silent(store: SegmentStore) -> 
     assert list(time.silences(WALL_NS, BOOTED_NS + 500 * S_NS, failing=failing)) == []
     assert look(time, 529, 529) == [], "silence counts from its restart"
     assert len(look(time, 531, 531)) == 1
+
+
+def test_rows_that_are_shown_and_not_read_are_no_silence(store: SegmentStore) -> None:
+    now_ns = [BOOTED_NS]
+    time, sources = keeper(store), Backpressure(lambda: now_ns[0])
+
+    def ticks(at_s: float) -> list[Tick]:
+        now_ns[0] = BOOTED_NS + round(at_s * S_NS)
+        return list(time.silences(WALL_NS, now_ns[0], blocked=sources.is_blocked))
+
+    arrive(store, 0, at_s=100)
+    sources.is_empty("a", listening=True)
+    assert ticks(0) == []
+    sources.shows("a")
+    assert ticks(29) == []
+    assert ticks(500) == [], "rows wait, however long"
+    sources.is_empty("a", listening=True)
+    assert ticks(529) == [], "silence counts from when there was nothing to read"
+    assert len(ticks(531)) == 1
+
+
+def test_a_source_that_was_not_asked_within_the_timeout_is_not_silent(store: SegmentStore) -> None:
+    now_ns = [BOOTED_NS]
+    time, sources = keeper(store), Backpressure(lambda: now_ns[0])
+
+    def ticks(at_s: float, *, asked: bool) -> list[Tick]:
+        now_ns[0] = BOOTED_NS + round(at_s * S_NS)
+        if asked:
+            sources.is_empty("a")
+        return list(time.silences(WALL_NS, now_ns[0], blocked=sources.is_blocked))
+
+    arrive(store, 0, at_s=100)
+    assert ticks(0, asked=True) == []
+    assert ticks(31, asked=False) == [], "a question may have no answer yet"
+    assert ticks(60, asked=True) == []
+    assert ticks(62, asked=False) != [], "31 s after the last doubt"
+
+
+def test_a_full_log_blocks_every_stream() -> None:
+    sources = Backpressure()
+    assert not sources.is_blocked("a", 10**18), "a source that says nothing of itself"
+    sources.full = True
+    assert sources.is_blocked("a", 10**18)

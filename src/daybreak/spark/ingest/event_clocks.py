@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from daybreak.engine.inbox import Tick
@@ -78,7 +78,7 @@ class EventClocks:
         now_ns: int,
         monotonic_ns: int,
         *,
-        blocked: bool = False,
+        blocked: Callable[[str, int], bool] = lambda _stream, _idle_ns: False,
         failing: Collection[str] = (),
     ) -> Iterator[Tick]:
         """Advances the event time of a stream that has been silent for its idle_timeout.
@@ -87,13 +87,15 @@ class EventClocks:
         is durable before anything closes by it, so what comes later is late by the log.
 
         Silence is measured by the monotonic clock, from the call that first found the newest
-        segment: the wall clock may step, and rows must not be late because it did. ``blocked``:
-        sources wait for room in the log, so they are not silent. Neither are the streams
-        ``failing``, whose sources have failed: what they will bring must not be late.
+        segment: the wall clock may step, and rows must not be late because it did. ``blocked``
+        tells whether rows of a stream may be there that ingest has not read, or not looked for
+        within a time: then it is not silent. Neither are the streams ``failing``, whose sources
+        have failed: what they will bring must not be late.
         """
         for stream, idle_us in self._idle_us.items():
             clock, end = self._store.clock(stream), self._store.end(stream).seq
-            if blocked or stream in failing or self._heard[stream][0] != end:
+            unread = stream in failing or blocked(stream, idle_us * 1000)
+            if unread or self._heard[stream][0] != end:
                 self._heard[stream] = (end, monotonic_ns)
             if clock is None or clock.high_us is None:
                 continue

@@ -140,11 +140,14 @@ class StreamSource:
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         self._raised = None
+        self._backpressure.shows(self.name)
         try:
             self._ingest(frame, batch_id)
         except Exception as error:
             self._raised = error
             raise
+        finally:
+            self._backpressure.is_empty(self.name, listening=True)
 
     def _ingest(self, frame: DataFrame, batch_id: int) -> None:
         shown_ns = CLOCK.now_ns()

@@ -37,17 +37,32 @@ class EventClock:
     #: The largest event time seen, for ends and idle streams; None: no row had one.
     high_us: int | None = None
 
-    def span(self, table: pa.Table) -> Span:
-        """The next segment's times; the clock itself is moved by ``moved``."""
-        at = pc.min_max(as_us(table[self.column]))
-        return self.span_of(at["min"].as_py(), at["max"].as_py())
+    def span(self, table: pa.Table, *, moves: bool = True) -> Span:
+        """The next segment's times; the clock itself is moved by ``moved``.
 
-    def span_of(self, low: int | None, high: int | None) -> Span:
+        ``moves``: the watermark follows; else it is held where it is, for rows that belong together
+        are not late by each other.
+        """
+        at = pc.min_max(as_us(table[self.column]))
+        return self.span_of(at["min"].as_py(), at["max"].as_py(), moves=moves)
+
+    def span_of(self, low: int | None, high: int | None, *, moves: bool = True) -> Span:
         """The same of rows whose first and last event time are known."""
-        after = self.watermark_us
-        if high is not None and self.delay_us is not None:
-            after = max(after, high - self.delay_us)
+        after = self._reached(high) if moves else self.watermark_us
         return Span(low, high, self.watermark_us, after)
+
+    @property
+    def held_us(self) -> int | None:
+        """Where the watermark would be if rows were not held together; None where it is there."""
+        reached = self._reached(None)
+        return reached if reached > self.watermark_us else None
+
+    def _reached(self, high: int | None) -> int:
+        """The watermark by all rows so far, and one more event time."""
+        known = [us for us in (high, self.high_us) if us is not None]
+        if not known or self.delay_us is None:
+            return self.watermark_us
+        return max(self.watermark_us, max(known) - self.delay_us)
 
     def moved(self, high_us: int | None, after_us: int) -> None:
         self.watermark_us = max(self.watermark_us, after_us)

@@ -75,12 +75,16 @@ class SegmentLog(PositionLog):
         }
 
     def set_mark(self, stream: str, before_seq: int, watermark_us: int) -> None:
-        """A stream's watermark was raised between two segments, without a row to show for it."""
+        """A stream's watermark was raised between two segments, without a row to show for it.
+
+        This does not wait for the disk, as ``add_segment`` does not.
+        """
         statement = (
             "INSERT INTO marks VALUES (?, ?, ?) ON CONFLICT (stream) DO UPDATE SET "
             "before_seq = excluded.before_seq, watermark_us = excluded.watermark_us"
         )
-        self._write(statement, (stream, before_seq, watermark_us))
+        values = (stream, before_seq, watermark_us)
+        self.database.transact(lambda db: db.run(statement, values), durable=False)
 
     def marks(self) -> dict[str, tuple[int, int]]:
         """The newest mark of each stream: the segment it lies before, and the watermark."""

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.model import ConfigError
 from daybreak.spark.log import large_segments as large
 from daybreak.spark.log.batches import canonical, comes_again, the_same
 from daybreak.spark.log.commitlog import CommitLog
@@ -30,11 +29,10 @@ from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.schemas import StreamSchemas
 from daybreak.spark.log.segment_files import SegmentFiles, WriteParts
 from daybreak.spark.log.segment_index import SegmentIndex
-from daybreak.spark.log.tables import ARRIVAL, TableCache, ipc_bytes
+from daybreak.spark.log.tables import STAMP, TableCache, ipc_bytes, stamped
 
 #: Up to this size a segment's rows are kept in the commit log: one wait for the disk, not three.
 SMALL_BYTES = 2**18
-_STAMP = pa.field(ARRIVAL, pa.int64(), nullable=False)
 
 Segment: TypeAlias = SegmentRow
 
@@ -82,6 +80,8 @@ class SegmentStore(SegmentIndex):
         arrival_ns: int,
         listed: OnSegment = _nobody,
         move: SourceMove | None = None,
+        *,
+        moves_time: bool = True,
     ) -> Segment | None:
         """Makes one micro-batch durable; None if it has no rows.
 
@@ -93,14 +93,17 @@ class SegmentStore(SegmentIndex):
         segments tell different stories, and joining them would lose or repeat rows.
 
         ``move``: of a source whose position is in the log, and moves with the rows or without.
+        ``moves_time``: the watermark follows the rows; else it is held, until a later segment or
+        ``move_held_time``.
         """
         with self._turn(stream):
             text = canonical(offsets)
             segment = self._replayed(stream, checkpoint_id, batch_id, text)
             if segment is None and table.num_rows:
                 segment = self._listed(
-                    stream, checkpoint_id, batch_id, text, table, arrival_ns, move
-                )
+                    stream, checkpoint_id, batch_id, text, table, arrival_ns, move,
+                    moves_time=moves_time,
+                )  # fmt: skip
             elif move is not None:
                 self._log.move_source(move)
             self._announce(segment, listed, move)
@@ -134,6 +137,8 @@ class SegmentStore(SegmentIndex):
         arrival_ns: int,
         listed: OnSegment = _nobody,
         move: SourceMove | None = None,
+        *,
+        moves_time: bool = True,
     ) -> Segment | None:
         """The same of a micro-batch that executors write: no row passes the driver.
 
@@ -155,20 +160,23 @@ class SegmentStore(SegmentIndex):
                 segment = self._listed_files(
                     parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
                     offsets=text, arrival_ns=arrival_ns, file=file, move=move,
+                    moves_time=moves_time,
                 )  # fmt: skip
             elif move is not None:
                 self._log.move_source(move)
             self._announce(segment, listed, move)
             return segment
 
-    def _listed_files(self, parts: tuple[Part, ...], *, stream: str, **known: Any) -> Segment:
+    def _listed_files(
+        self, parts: tuple[Part, ...], *, stream: str, moves_time: bool, **known: Any
+    ) -> Segment:
         clock = self._clocks.get(stream)
         low = min((p.low_us for p in parts if p.low_us is not None), default=None)
         high = max((p.high_us for p in parts if p.high_us is not None), default=None)
         return self._added(
             stream=stream, parts=parts, rows=sum(part.rows for part in parts),
             bytes=sum(part.bytes for part in parts),
-            span=None if clock is None else clock.span_of(low, high), **known,
+            span=None if clock is None else clock.span_of(low, high, moves=moves_time), **known,
         )  # fmt: skip
 
     def _turn(self, stream: str) -> threading.Lock:
@@ -184,26 +192,28 @@ class SegmentStore(SegmentIndex):
         table: pa.Table,
         arrival_ns: int,
         move: SourceMove | None,
+        *,
+        moves_time: bool,
     ) -> Segment:
         """A new segment, in its turn."""
-        stamped = self._schemas.as_declared(stream, _stamped(stream, table, arrival_ns))
+        rows = self._schemas.as_declared(stream, stamped(stream, table, arrival_ns))
         clock = self._clocks.get(stream)
         seq = self.end(stream).seq
         file, content = "", None
-        if stamped.nbytes <= self._small_bytes:
-            content = ipc_bytes(stamped)
+        if rows.nbytes <= self._small_bytes:
+            content = ipc_bytes(rows)
             size = len(content)
         else:
             # With the epoch: a driver that was replaced must not write over its successor's.
             file = f"{file_name(stream)}/{seq:012d}-{self._log.run:04d}.parquet"
-            size = self._files.write(file, stamped)
+            size = self._files.write(file, rows)
         segment = self._added(
             stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id, offsets=offsets,
             rows=table.num_rows, bytes=size, arrival_ns=arrival_ns, file=file, content=content,
-            move=move, span=None if clock is None else clock.span(table),
+            move=move, span=None if clock is None else clock.span(table, moves=moves_time),
         )  # fmt: skip
         with self._guard:
-            self._tables.put((stream, seq), stamped)
+            self._tables.put((stream, seq), rows)
         self.driver_rows.of_stream(stream, table.num_rows)
         return segment
 
@@ -254,7 +264,10 @@ class SegmentStore(SegmentIndex):
         return self._clocks.get(stream)
 
     def raise_watermark(self, stream: str, watermark_us: int) -> bool:
-        """Closes windows without a row: durable when this returns; False if they were closed."""
+        """Closes windows without a row; False if they were closed.
+
+        The log has it before anything that follows from it, so it needs no wait for the disk.
+        """
         with self._turn(stream):
             clock, watermark_us = self._clocks[stream], min(watermark_us, FOREVER)
             if watermark_us <= clock.watermark_us:
@@ -263,6 +276,12 @@ class SegmentStore(SegmentIndex):
             clock.moved(None, watermark_us)
             return True
 
+    def move_held_time(self, stream: str) -> int | None:
+        """Takes the watermark to where rows have taken it; None if it is there, or not kept."""
+        clock = self._clocks.get(stream)
+        held_us = None if clock is None else clock.held_us
+        return held_us if held_us is not None and self.raise_watermark(stream, held_us) else None
+
     def read_as(self, stream: str, schema: pa.Schema) -> None:
         """From now on rows of the stream have these columns; call it before reading any.
 
@@ -270,7 +289,7 @@ class SegmentStore(SegmentIndex):
         after them.
         """
         self._schemas.declare(
-            stream, schema.append(_STAMP), self.segments(stream), self._files.schema
+            stream, schema.append(STAMP), self.segments(stream), self._files.schema
         )
 
     def unreadable(self, stream: str, cursor: Cursor) -> str | None:
@@ -374,12 +393,3 @@ class SegmentStore(SegmentIndex):
         known = self._log.find_batch(stream, checkpoint_id, batch_id)
         seq = the_same(known, kept[-1], batch_id, offsets).seq
         return self._segment(stream, seq)
-
-
-def _stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
-    if ARRIVAL in table.column_names:
-        raise ConfigError(
-            f"stream {stream!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
-        )
-    stamp = pa.repeat(pa.scalar(arrival_ns, pa.int64()), table.num_rows)
-    return table.append_column(_STAMP, stamp)

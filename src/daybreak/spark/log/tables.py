@@ -8,10 +8,24 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from daybreak.model import ConfigError
+
 #: Column that segments add: when ingest saw the row, in ns since 1970.
 ARRIVAL = "_arrival_ns"
 
+STAMP = pa.field(ARRIVAL, pa.int64(), nullable=False)
+
 K = TypeVar("K")
+
+
+def stamped(stream: str, table: pa.Table, arrival_ns: int) -> pa.Table:
+    """The rows of a stream with the instant at which they arrived."""
+    if ARRIVAL in table.column_names:
+        raise ConfigError(
+            f"stream {stream!r}", f"has a column {ARRIVAL}, which is ours", "rename that column"
+        )
+    stamp = pa.repeat(pa.scalar(arrival_ns, pa.int64()), table.num_rows)
+    return table.append_column(STAMP, stamp)
 
 
 def joined_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:

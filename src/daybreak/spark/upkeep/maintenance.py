@@ -102,7 +102,7 @@ class Maintenance:
             if self._retention.is_due():
                 self._retention.make_room(loop)
             now_ns, monotonic_ns = CLOCK.now_ns(), time.monotonic_ns()
-            blocked, failing = self._backpressure.full, self._backpressure.failing
+            blocked, failing = self._backpressure.is_blocked, self._backpressure.failing
             for tick in self._clocks.silences(
                 now_ns, monotonic_ns, blocked=blocked, failing=failing
             ):
