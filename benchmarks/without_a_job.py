@@ -45,10 +45,9 @@ from daybreak.spark.sql.forms import PanedAggregate
 from daybreak.spark.sql.windows.pane_plans import merged_rows
 from daybreak.spark.tasks.prepared import plans as prepared_plans
 from daybreak.spark.tasks.prepared.plans import Plans
-from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.shapes import ROWS as LEAF
 from daybreak.spark.tasks.shapes import of_fill, of_merge
-from daybreak.spark.tasks.task import Leaves, Task
+from daybreak.spark.tasks.task import Leaves, Runnable, Task
 
 SCHEMA = "id BIGINT, station INT, temperature INT, humidity INT, wind INT, at TIMESTAMP"
 START_US = 1_767_225_600_000_000
@@ -148,7 +147,7 @@ class Ways:
         if kind in SQL:
             query = self.runnable(kind, SQL[kind])
             tables = {"a": a, "b": b}
-            read = {stream: tables[stream] for stream in query.checked.reads}
+            read = _read(query, tables)
             return lambda runner: [runner.trial(query, read)]
         query = self.runnable("panes", PANED)
         form = query.checked.form
@@ -249,6 +248,11 @@ class Memory:
         }
 
 
+def _read(query: Runnable, train: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The rows that a query reads of a train."""
+    return {stream: train[stream].drop_columns([ARRIVAL]) for stream in query.checked.reads}
+
+
 def soak(spark: SparkSession, ways: Ways, seconds: float, count: int) -> dict[str, Any]:
     """Window queries of several kinds, round robin, each train another."""
     kinds = ("window aggregate", "window join", "static join", "except")
@@ -259,7 +263,7 @@ def soak(spark: SparkSession, ways: Ways, seconds: float, count: int) -> dict[st
     trains = [{"a": readings(i, 300), "b": readings(1000 + i, 300)} for i in range(50)]
     memory, samples, done = Memory(spark, ways.plans), [], 0
     for query in queries:  # planned first
-        ways.prepared.trial(query, {s: trains[0][s] for s in query.checked.reads})
+        ways.prepared.trial(query, _read(query, trains[0]))
     began = time.monotonic()
     due = 0.0
     while (at := time.monotonic() - began) < seconds:
@@ -268,7 +272,7 @@ def soak(spark: SparkSession, ways: Ways, seconds: float, count: int) -> dict[st
             show(str(samples[-1]))
             due = at + seconds / 12
         query, train = queries[done % count], trains[done * 7 % len(trains)]
-        ways.prepared.trial(query, {s: train[s] for s in query.checked.reads})
+        ways.prepared.trial(query, _read(query, train))
         done += 1
     samples.append(memory.sample(seconds, done))
     return {"samples": samples, "fallbacks": dict(ways.plans.reasons), "grew": grew(samples)}

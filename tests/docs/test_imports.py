@@ -9,13 +9,6 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src"
 #: Twice as many, and a change anywhere is a change there; half, and modules only pass parts on.
 MOST = 20
-#: Modules that import more, and how many; a number here only shrinks.
-MORE = {
-    "daybreak.spark.app": 22,
-    "daybreak.spark.control.registration": 30,
-    "daybreak.spark.declared.app_check": 27,
-    "daybreak.spark.jobs.runner": 27,
-}
 
 
 def _name(path: Path) -> str:
@@ -44,7 +37,7 @@ def fan_out(module: str) -> int:
 
 def test_no_module_of_spark_imports_more_than_twenty_others() -> None:
     found = {name: fan_out(name) for name in MODULES if name.startswith("daybreak.spark.")}
-    assert {name: n for name, n in found.items() if n > MOST} == MORE
+    assert not {name: n for name, n in found.items() if n > MOST}
 
 
 def test_an_import_of_a_module_from_its_package_counts_as_the_module() -> None:

@@ -32,7 +32,7 @@ from daybreak.spark.loop.driver_hooks import Hooks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import Parts, Source
 from daybreak.spark.sql.forms import Composable, SqlBody
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 GOOD, SEGMENTS, ROWS = 20, 10, 10
 

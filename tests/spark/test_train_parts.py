@@ -19,8 +19,8 @@ from daybreak.spark.tasks.prepared import plans as plans_module
 from daybreak.spark.tasks.prepared import train_runs
 from daybreak.spark.tasks.prepared.plans import PlanRunner, Plans
 from daybreak.spark.tasks.prepared.train_runs import Cancelled, Cores, Output
-from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.shapes import of_composite
+from daybreak.spark.tasks.task import Runnable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from typing import Any, Literal, overload
 
 from pyspark.sql import SparkSession
 
+from daybreak.model import Arrivals, Pipeline, QoSGraph
 from daybreak.model.app_table import DEFAULT_POLICY
-from daybreak.model.arrivals import Arrivals
 from daybreak.model.declarations import (
     MEMORY,
     qos_from,
@@ -22,8 +22,6 @@ from daybreak.model.declarations import (
 from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.limits import Limits
 from daybreak.model.network import DEFAULT_CLASS, QueryClass
-from daybreak.model.pipeline import Pipeline
-from daybreak.model.qos import QoSGraph
 from daybreak.model.shedding import SheddingParams
 from daybreak.model.sparkconf import SparkSettings, check_jars, check_packages
 from daybreak.model.specs import IngestWay, Mode, SinkSpec, StreamSpec, TableSpec, ViewSpec
@@ -32,12 +30,11 @@ from daybreak.model.texts import refuse_surrogates
 from daybreak.policies.base import BasePolicy
 from daybreak.policies.registry import make_policy, make_policy_with
 from daybreak.runtime.display import html_table, plural
-from daybreak.spark.declared.app_check import Declared, DeclaredQuery
+from daybreak.spark.declared.app_check import Declared
 from daybreak.spark.declared.application import CheckedApplication, usable_on_spark
+from daybreak.spark.declared.query_check import Callback, DeclaredQuery, Function
 from daybreak.spark.run import OnFailure, Run
 from daybreak.spark.session import local_session
-from daybreak.spark.sinks.sink import Callback
-from daybreak.spark.sql.functions import Function
 
 
 def _script_name() -> str:

@@ -66,7 +66,7 @@ from daybreak.spark.sinks.folder_locks import FolderLocks
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.health import Health
 from daybreak.spark.upkeep.maintenance import Maintenance

@@ -14,10 +14,9 @@ from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.composite import typed
 from daybreak.spark.sql.forms import Composable
 from daybreak.spark.tasks.engines import Engines
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.in_driver import SparkJob
 from daybreak.spark.tasks.shapes import of_rows
-from daybreak.spark.tasks.spark_job import SparkJob
-from daybreak.spark.tasks.task import Leaves, Task, TaskResult
+from daybreak.spark.tasks.task import Leaves, Runnable, Task, TaskResult
 from daybreak.spark.tasks.worker_session import WorkerSession
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daybreak.engine.inbox import Tick
 from daybreak.model import ConfigError
-from daybreak.spark.jobs.window_inbox import WindowInbox
+from daybreak.spark.jobs.inboxes import WindowInbox
 from daybreak.spark.log.event_clock import EventClock
 from daybreak.spark.log.event_time import (
     FOREVER,

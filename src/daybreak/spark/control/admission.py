@@ -22,8 +22,9 @@ from daybreak.spark.ingest.rates import StreamRates
 from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import SegmentStore
+from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.tasks.prepared.plans import Plans
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 #: Rows of a trial, at most.
 TRIAL_ROWS = 10_000
@@ -61,7 +62,7 @@ class Admission:
             kept = self.store.segments(stream)
             if not kept or kept[-1].seq < self.store.begin(stream).seq:
                 return 0.0
-            tables[stream] = self.store.sample(kept[-1], TRIAL_ROWS)
+            tables[stream] = self.store.sample(kept[-1], TRIAL_ROWS).drop_columns([ARRIVAL])
         took_ns = self._timed_ns(runnable, tables)
         costs = self.engine.compositor.costs(facts.share_key, facts.kind)
         fixed_ns = min(costs.solo_ns(0), took_ns)

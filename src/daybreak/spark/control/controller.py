@@ -27,7 +27,7 @@ from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import QueryClass
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.control.admission import Admission
-from daybreak.spark.control.registration import Registration, check_query
+from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.requests import (
     Answer,
     DropQuery,
@@ -43,6 +43,7 @@ from daybreak.spark.control.requests import (
 )
 from daybreak.spark.declared.application import usable_on_spark
 from daybreak.spark.declared.catalog import Catalog
+from daybreak.spark.declared.registered import check_query
 from daybreak.spark.declared.views import moved_views
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rundir import RunDirectory

@@ -25,7 +25,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.loop.driver import Driver
 from daybreak.spark.sinks.views import ViewSink
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks
 from daybreak.spark.upkeep.record import Figures

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import getsource, signature
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
-from daybreak.model.declarations import MEMORY
-from daybreak.model.errors import ConfigError, Findings, suggestion
-from daybreak.model.network import DEFAULT_CLASS, Box, Network, Query, QueryClass, Stream
+from daybreak.model.errors import ConfigError, Findings
+from daybreak.model.network import Box, Network, Query, QueryClass, Stream
 from daybreak.model.overlaps import refuse_overlaps
 from daybreak.model.specs import QuerySpec, StreamSpec, TableSpec, ViewSpec
 from daybreak.model.storage import LogUrl, check_log, check_store
@@ -20,33 +17,16 @@ from daybreak.model.texts import refuse_surrogates
 from daybreak.model.timezone import check_timezone
 from daybreak.policies.base import BasePolicy
 from daybreak.spark.declared.application import CheckedApplication
+from daybreak.spark.declared.query_check import DeclaredQuery
+from daybreak.spark.declared.stream_check import read_streams
 from daybreak.spark.declared.views import Views
-from daybreak.spark.ingest.generator import FORMAT as GENERATOR
-from daybreak.spark.ingest.generator import generator_schema
-from daybreak.spark.ingest.stream_source import stream_schema
-from daybreak.spark.log.durable import refuse_long_name
 from daybreak.spark.log.event_time import duration_us
 from daybreak.spark.session import timezone_of, with_timezone
-from daybreak.spark.sinks.make import make_sink
-from daybreak.spark.sinks.sink import Callback
-from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.checked import CheckedQuery
-from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
-from daybreak.spark.sql.functions import Function
-from daybreak.spark.sql.modes import check_mode, watermarks_of
+from daybreak.spark.sql.modes import watermarks_of
 from daybreak.spark.sql.static_tables import SessionTables, StaticTables
-from daybreak.spark.sql.windows.check import event_times
-
-
-@dataclass(frozen=True)
-class DeclaredQuery:
-    """A query as declared: its spec, and where it is one, its function."""
-
-    spec: QuerySpec
-    function: Function | None = None
-    callback: Callback | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +57,9 @@ class Declared:
         spark = found.tried(self._session, self.spark)
         log = found.tried(self._log, None)
         store = found.tried(self._store, None)
-        schemas, times = self._read_streams(found)
+        schemas, times = read_streams(
+            self.spark, self.streams, self.views.values(), self.folder, found
+        )
         tables = found.tried(lambda: self._read_tables(spark), StaticTables(spark))
         checker = Checker(
             spark, schemas, times, panes=self.panes, tables=tuple(tables.current.by_name),
@@ -109,7 +91,9 @@ class Declared:
             checked=checked,
             specs={query.spec.name: query.spec for query in queries},
             callbacks={n: d.callback for n, d in self.queries.items() if d.callback},
-            fingerprints={q.spec.name: self._fingerprint(q, checked) for q in queries},
+            fingerprints={
+                q.spec.name: q.fingerprint(checked[q.spec.name], self.views) for q in queries
+            },
             max_window_us=max_window_us,
             log=log,
             store=store,
@@ -144,30 +128,6 @@ class Declared:
         SessionTables(spark, Catalyst(spark)).use(tables.current)
         return tables
 
-    def _read_streams(self, found: Findings) -> tuple[dict[str, StructType], dict[str, str]]:
-        """Schemas and event times of the streams that can be read."""
-        schemas: dict[str, StructType] = {}
-        times: dict[str, str] = {}
-        for name, spec in self.streams.items():
-            place = f"stream {name!r}"
-            with found.gathering():
-                duration_us(spec.trigger, place, "trigger")
-            with found.gathering():
-                refuse_long_name(name, place)
-                schemas[name] = self._schema(spec)
-            if name in schemas:
-                with found.gathering():
-                    times |= event_times({name: spec}, schemas)
-        for view in self.views.values():
-            with found.gathering():
-                refuse_long_name(box_name(view.name), view.place)
-        return schemas, times
-
-    def _schema(self, spec: StreamSpec) -> StructType:
-        if spec.format == GENERATOR:
-            return generator_schema(spec)
-        return stream_schema(self.spark, spec, self.folder)
-
     def _check_queries(
         self, checker: Checker, views: Views, found: Findings
     ) -> dict[str, CheckedQuery]:
@@ -175,38 +135,11 @@ class Declared:
         checked: dict[str, CheckedQuery] = {}
         for name, declared in self.queries.items():
             with found.gathering(), views.forgiving():
-                checked[name] = self._check_query(checker, views, declared)
-            self._check_beside(declared, checked.get(name), found)
+                checked[name] = declared.check(checker, views, self.streams)
+            declared.check_beside(checked.get(name), self.classes, self.folder, found)
         if not self.queries:
             found.add(ConfigError(self.name, "declares no query", "add one"))
         return checked
-
-    def _check_query(self, checker: Checker, views: Views, declared: DeclaredQuery) -> CheckedQuery:
-        spec = declared.spec
-        if declared.function is not None:
-            reads = tuple(signature(declared.function).parameters)
-            checked = checker.function(spec.name, declared.function, reads, spec.place, spec.mode)
-        else:
-            checked = views.check(spec.name, spec.sql or "", spec.place, spec.mode)
-        check_mode(checked, spec, {**self.streams, **views.streams})
-        return checked
-
-    def _check_beside(
-        self, declared: DeclaredQuery, checked: CheckedQuery | None, found: Findings
-    ) -> None:
-        """What a query declares beside its SQL: its class and its sink."""
-        spec = declared.spec
-        known = list(self.classes) or [DEFAULT_CLASS]
-        if spec.cls not in known:
-            finding = f"class {spec.cls!r} is not declared"
-            found.add(ConfigError(spec.place, finding, suggestion(spec.cls, known)))
-        with found.gathering():
-            make_sink(
-                spec.name, spec.sink or MEMORY, self.folder, Path("staging"),
-                place=spec.place, callback=declared.callback,
-                schema=None if checked is None else checked.arrow_schema(),
-                mode=spec.mode,
-            )  # fmt: skip
 
     def _shared(self, views: Views, checked: Mapping[str, CheckedQuery]) -> list[QuerySpec]:
         """The queries that compute views."""
@@ -235,16 +168,3 @@ class Declared:
             ],
             classes=self.classes.values(),
         )
-
-    def _fingerprint(self, declared: DeclaredQuery, checked: Mapping[str, CheckedQuery]) -> str:
-        """Changes when the query's meaning may have: its SQL, or the text of its function."""
-        spec = declared.spec
-        if declared.function is not None:
-            try:
-                text = getsource(declared.function)
-            except OSError:  # typed into a console: no text to compare
-                text = declared.function.__qualname__
-            return fingerprint(f"{spec.mode or ''}{text}")
-        # A query that reads through views holds their SQL, too.
-        through = checked[spec.name].reads_through
-        return query_fingerprint(spec, *(self.views[name].sql for name in through))

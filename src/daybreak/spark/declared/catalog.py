@@ -12,7 +12,7 @@ from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.fingerprints import query_fingerprint
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 
 class Catalog:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from daybreak.engine.events import Failure
 from daybreak.engine.inbox import Waiting
@@ -21,8 +21,7 @@ from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.tasks.executors import sweep_attempts
-from daybreak.spark.tasks.runnable import Runnable
-from daybreak.spark.tasks.task import Result, Written
+from daybreak.spark.tasks.task import Result, Runnable, Written
 
 
 class Committer:
@@ -153,3 +152,17 @@ class Commits:
         self.undelivered |= failed
         self.rows = [n + result.num_rows for n, result in zip(self.rows, made, strict=True)]
         self.took_ns += time.perf_counter_ns() - began_ns
+
+
+class Stepped(NamedTuple):
+    """The rows that a job of a stateful query read of those it was given, and those it left."""
+
+    read: tuple[Waiting, ...]
+    left: tuple[Waiting, ...] = ()
+
+
+class StatefulJobs(Protocol):
+    """Runs the jobs of stateful queries, which Spark runs as streaming queries."""
+
+    def run(self, query: Runnable, taken: Sequence[Waiting], commits: Commits, tag: str) -> Stepped:
+        """One micro-batch of what was taken, and those that follow from it; tagged."""

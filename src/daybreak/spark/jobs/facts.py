@@ -9,7 +9,7 @@ from daybreak.spark.log.event_time import Grid, Windowing
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import Form, OverRows, OverState, OverWindows, PanedAggregate, SqlBody
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 
 def facts_of(runnable: Runnable, spec: QuerySpec, *, prepared: bool) -> QueryFacts:

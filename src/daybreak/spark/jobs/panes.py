@@ -30,10 +30,9 @@ from daybreak.spark.sql.composite import plain_schema, quoted, typed
 from daybreak.spark.sql.forms import PanedAggregate
 from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes, merged_rows
 from daybreak.spark.tasks.engines import Engines
-from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.shapes import ROWS, of_fill, of_merge
-from daybreak.spark.tasks.task import LeafRows, Leaves, Result
+from daybreak.spark.tasks.task import LeafRows, Leaves, Result, Runnable
 
 
 def compute(

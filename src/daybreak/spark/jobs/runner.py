@@ -17,28 +17,21 @@ from daybreak.engine.events import WAYS, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import JobTimeout
-from daybreak.spark.jobs.committer import Commits, Committer, Permit
-from daybreak.spark.jobs.retained import Retained
-from daybreak.spark.jobs.row_jobs import RowJobs
-from daybreak.spark.jobs.stepped import StatefulJobs, Stepped
+from daybreak.spark.jobs.committer import Commits, Committer, Permit, StatefulJobs, Stepped
+from daybreak.spark.jobs.row_jobs import Retained, RowJobs
 from daybreak.spark.jobs.window_jobs import WindowJobs
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_time import ANCHORS
 from daybreak.spark.log.partials import Partials
 from daybreak.spark.log.segments import SegmentStore
-from daybreak.spark.log.tables import ARRIVAL
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sql.forms import OverRetained, OverState, OverWindows
 from daybreak.spark.sql.static_tables import StaticTables
-from daybreak.spark.tasks.engines import Engines, TaskEngine
-from daybreak.spark.tasks.executors import Executors
+from daybreak.spark.tasks.engines import worker_engines
 from daybreak.spark.tasks.prepared.plans import PlanRunner
-from daybreak.spark.tasks.prepared.prepared_plans import PreparedPlans
-from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.shapes import of_query
-from daybreak.spark.tasks.spark_job import SparkJob
-from daybreak.spark.tasks.task import Leaves, Since
+from daybreak.spark.tasks.task import Leaves, Runnable, Since
 from daybreak.spark.tasks.worker_session import WorkerSession
 
 
@@ -71,14 +64,7 @@ class JobRunner:
         self._stateful = stateful
         self._committer = Committer(store, log, syncer)
         frames = SegmentFrames(session.spark, schemas, store)
-        engines: list[TaskEngine] = [
-            SparkJob(session, in_memory=True),
-            SparkJob(session, in_memory=False),
-            Executors(session, frames, self._committer.number),
-        ]
-        if prepared is not None:
-            engines.insert(0, PreparedPlans(session, prepared))
-        self.engines = Engines(engines)
+        self.engines = worker_engines(session, frames, prepared, self._committer.number)
         self._rows = RowJobs(schemas, self.engines, store)
         self._windows = WindowJobs(schemas, self.engines, store, log, partials)
 
@@ -177,7 +163,7 @@ class JobRunner:
         self._session.take_tables()
         task = of_query(query, self._session.schemas)
         names = {name: name.removeprefix(ANCHORS) for name in task.leaves}
-        rows = {name: tables[stream].drop_columns([ARRIVAL]) for name, stream in names.items()}
+        rows = {name: tables[stream] for name, stream in names.items()}
         self.engines.begin()
         [result] = self.engines.compute([task], Leaves.of(rows)).results
         return result

@@ -20,9 +20,8 @@ from daybreak.spark.log.tables import joined_rows
 from daybreak.spark.sql.forms import OverWindows, PanedAggregate
 from daybreak.spark.tasks.cuts import CutWindows
 from daybreak.spark.tasks.engines import Engines
-from daybreak.spark.tasks.runnable import Runnable
 from daybreak.spark.tasks.shapes import of_windows
-from daybreak.spark.tasks.task import Cut, Result, Schemas, Task, Unfit, Written
+from daybreak.spark.tasks.task import Cut, Result, Runnable, Schemas, Task, Unfit, Written
 
 
 @dataclass(frozen=True)

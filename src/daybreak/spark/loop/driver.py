@@ -55,7 +55,7 @@ from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.jobs.workers import Ticket, Workers
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.loop.driver_hooks import Hooks
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 #: The engine is woken this often; retries and time limits wait for it.
 TICK_S = 0.1

@@ -10,7 +10,7 @@ from daybreak.engine.inbox import Tick, Waiting
 from daybreak.policies.base import ProcessorUse
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.jobs.runner import JobRunner
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 
 class Loop(Protocol):

@@ -28,9 +28,8 @@ from daybreak.spark.start.keeping import Keeping
 from daybreak.spark.start.run_storage import Storage
 from daybreak.spark.start.runners import RunnerFactory
 from daybreak.spark.start.startup import Accepted, Options, announce_start
-from daybreak.spark.tasks.prepared.cells import warm_cells
 from daybreak.spark.tasks.prepared.plans import Plans
-from daybreak.spark.tasks.prepared.warmup import WarmUp
+from daybreak.spark.tasks.prepared.warmup import WarmUp, warm_cells
 
 
 @dataclass(frozen=True)

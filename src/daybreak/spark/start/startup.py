@@ -18,9 +18,9 @@ from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
-from daybreak.spark.control.registration import recall
 from daybreak.spark.declared.acceptance import Acceptance
 from daybreak.spark.declared.catalog import Catalog
+from daybreak.spark.declared.registered import recall
 from daybreak.spark.ingest.event_clocks import EventClocks
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.log.commitlog import CommitLog

@@ -14,8 +14,7 @@ from pyspark.sql.types import StructType
 from daybreak.engine.inbox import Waiting
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.java.loader import JavaPackage
-from daybreak.spark.jobs.committer import Commits
-from daybreak.spark.jobs.stepped import Stepped
+from daybreak.spark.jobs.committer import Commits, Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, make_folder
 from daybreak.spark.log.rundir import RunDirectory
@@ -29,7 +28,7 @@ from daybreak.spark.stateful.feed import Feed
 from daybreak.spark.stateful.gated_queries import GatedQueries
 from daybreak.spark.stateful.stateful_query import StatefulQuery
 from daybreak.spark.stateful.steps import named_files
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 _CLASS = "daybreak.stateful.FeedSource"
 #: Spark keeps so many versions of a query's state and log, and no more.

@@ -20,8 +20,7 @@ from pyspark.sql import DataFrame
 from daybreak.engine.inbox import Waiting
 from daybreak.model.errors import ConfigError
 from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
-from daybreak.spark.jobs.committer import Commits
-from daybreak.spark.jobs.stepped import Stepped
+from daybreak.spark.jobs.committer import Commits, Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import make_folder, remove_unfinished
 from daybreak.spark.log.rows import Cursor, Move, ProgressMove
@@ -30,7 +29,7 @@ from daybreak.spark.sql.forms import OverState
 from daybreak.spark.stateful.feed import Feed
 from daybreak.spark.stateful.gated_queries import GatedQueries, QueryEnded
 from daybreak.spark.stateful.steps import FeedStep, Steps
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 #: A micro-batch takes no more rows than this, unless one segment has more.
 MOST_ROWS = 200_000

@@ -10,7 +10,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from daybreak.engine.events import Way
+from daybreak.spark.tasks.executors import Executors
+from daybreak.spark.tasks.in_driver import PreparedPlans, SparkJob
+from daybreak.spark.tasks.prepared.plans import PlanRunner
+from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.task import Leaves, Task, TaskResult, Unfit
+from daybreak.spark.tasks.worker_session import WorkerSession
 
 #: Tasks that are known to have run on a worker. Where there are more, all count as new again: what
 #: Spark compiled for them is gone from its cache of 1 000 classes as well.
@@ -82,3 +87,21 @@ class Engines:
                     self.ways.add(outcome.way)
                     return outcome
         raise error
+
+
+def worker_engines(
+    session: WorkerSession,
+    frames: SegmentFrames,
+    prepared: PlanRunner | None,
+    number: Callable[[], str],
+) -> Engines:
+    """The engines of a worker; ``number``: of its present job, under which executors stage."""
+    by_plan = [] if prepared is None else [PreparedPlans(session, prepared)]
+    return Engines(
+        [
+            *by_plan,
+            SparkJob(session, in_memory=True),
+            SparkJob(session, in_memory=False),
+            Executors(session, frames, number),
+        ]
+    )

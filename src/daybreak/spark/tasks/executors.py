@@ -24,11 +24,11 @@ from daybreak.spark.log.tables import joined_rows
 from daybreak.spark.sinks.task_writers import TaskWriter, WritesInTasks, handover
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 from daybreak.spark.tasks.task import (
-    Answered,
     Cut,
     LeafRows,
     Leaves,
     Result,
+    Runnable,
     Task,
     TaskResult,
     Written,
@@ -148,18 +148,18 @@ class Executors:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def _writer(job: str, query: Answered, aside: Path, arrival_ns: int) -> TaskWriter:
+def _writer(job: str, query: Runnable, aside: Path, arrival_ns: int) -> TaskWriter:
     if isinstance(query.sink, WritesInTasks):
         return query.sink.task_writer(job, arrival_ns)
     return handover(query.name, job, make_folder(aside))
 
 
-def _read_back(query: Answered, files: Sequence[StagedFile]) -> pa.Table:
+def _read_back(query: Runnable, files: Sequence[StagedFile]) -> pa.Table:
     tables = [pq.read_table(file.path, partitioning=None) for file in files]
     return joined_rows(tables, query.schema)
 
 
-def sweep_attempts(job: str, queries: Iterable[Answered], results: Iterable[object]) -> None:
+def sweep_attempts(job: str, queries: Iterable[Runnable], results: Iterable[object]) -> None:
     """Removes what attempts of tasks have staged that did not count.
 
     What cannot be removed now is at the next start: the job is committed, so nothing fails here.

@@ -24,8 +24,7 @@ from daybreak.spark.sql.forms import (
 from daybreak.spark.sql.windows.pane_plans import Fill, Merge, merged_schema
 from daybreak.spark.sql.windows.together import Together
 from daybreak.spark.tasks.cuts import CutByMask, CutOne, CutPartials, CutTogether
-from daybreak.spark.tasks.runnable import Runnable
-from daybreak.spark.tasks.task import Built, Cut, Frames, Planning, Schemas, Task, Unfit
+from daybreak.spark.tasks.task import Built, Cut, Frames, Planning, Runnable, Schemas, Task, Unfit
 
 #: The leaf of a task whose rows are not those of one stream as they are.
 ROWS = "rows"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from daybreak.engine.events import Way
 from daybreak.spark.log.rows import StagedFile
 from daybreak.spark.sinks.sink import Sink
 from daybreak.spark.sql.catalyst import Catalyst, Plan
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.tasks.segment_frames import SegmentFrames
 
 #: Plans of several queries that a session keeps. Each is a few hundred objects in the JVM; with
@@ -65,15 +66,21 @@ class Planning:
         return found
 
 
-class Answered(Protocol):
-    """A query whose rows a cut gives."""
+@dataclass(frozen=True)
+class Runnable:
+    """A checked query with all it takes to run it."""
+
+    checked: CheckedQuery
+    sink: Sink
+    #: The columns of its result as Arrow.
+    schema: pa.Schema = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.checked.arrow_schema())
 
     @property
-    def name(self) -> str: ...
-    @property
-    def sink(self) -> Sink: ...
-    @property
-    def schema(self) -> pa.Schema: ...
+    def name(self) -> str:
+        return self.checked.name
 
 
 class Built(NamedTuple):
@@ -99,7 +106,7 @@ class Task:
     #: The cut, given ``Built.made``.
     cut: Callable[[Any], Cut] = _whole
     #: The queries in the order in which the cut gives them.
-    queries: tuple[Answered, ...] = ()
+    queries: tuple[Runnable, ...] = ()
     #: Whether a prepared plan, and whether a Spark job may compute it.
     prepared: bool = True
     job: bool = True
@@ -153,7 +160,7 @@ class Written:
     num_rows: int
 
 
-#: LeafRows of a query, or where executors have staged them.
+#: Rows of a query, or where executors have staged them.
 Result: TypeAlias = pa.Table | Written
 
 
@@ -163,4 +170,4 @@ class TaskResult:
 
     results: Sequence[Result]
     way: Way
-    since: Since = field(default=None)
+    since: Since = None

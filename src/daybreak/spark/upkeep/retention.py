@@ -29,7 +29,7 @@ from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
 from daybreak.spark.log.segments import Segment, SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, cuts
 from daybreak.spark.loop.driver_hooks import Loop
-from daybreak.spark.tasks.runnable import Runnable
+from daybreak.spark.tasks.task import Runnable
 
 #: After skipping this share of the log is full, so that it is not full again at once.
 LEAVE = 0.8

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from daybreak.engine.engine import Engine
 from daybreak.runtime.eventlog import Emit
 from daybreak.spark.tasks.prepared.plans import Plans
-from daybreak.spark.tasks.task import Task
+from daybreak.spark.tasks.shapes import of_cell
+from daybreak.spark.tasks.task import Runnable, Schemas, Task
 
 
 class WarmUp:
@@ -74,3 +76,19 @@ class WarmUp:
             self._emit("ordinary-jobs", f"every train takes a Spark job: {missing}", why=missing)
         else:
             self._emit("prepared-plans", "small trains run without Spark jobs")
+
+
+def warm_cells(
+    warmup: WarmUp,
+    engine: Engine,
+    queries: Sequence[Runnable],
+    schemas: Schemas,
+    boxes: Iterable[int],
+) -> None:
+    """Prepares, in the background, what the jobs of some of the queries take.
+
+    On the loop's thread, or before it runs. The most important class comes first.
+    """
+    cells = {tuple(engine.compositor.cell(box)) for box in boxes}
+    for cell in sorted(cells, key=lambda cell: (engine.state.query_class[cell[0]], cell)):
+        warmup.add(of_cell([queries[box] for box in cell], schemas))
