@@ -12,7 +12,8 @@ from tests.spark.windows.logs import bag
 
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.static_tables import TableVersions
-from daybreak.spark.tasks.prepared.plans import Computed, PlanRunner
+from daybreak.spark.tasks.prepared.plans import PlanRunner
+from daybreak.spark.tasks.prepared.train_runs import Output
 from daybreak.spark.tasks.task import Planning, Task
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class BothWays:
             task: Task,
             tables: Mapping[str, pa.Table],
             static: TableVersions | None = None,
-        ) -> Computed | None:
+        ) -> Output | None:
             found = prepared(runner, task, tables, static)
             if found is not None:
                 self.trains += 1
@@ -56,7 +57,7 @@ class BothWays:
         return task.build(planning, frames).frame.toArrow()
 
 
-def _agree(found: Computed, ordinary: pa.Table, masks: int) -> bool:
+def _agree(found: Output, ordinary: pa.Table, masks: int) -> bool:
     """An ordinary job also has the rows that no query keeps: those without a bit in any mask."""
     if found.places is None:
         return bag(found.table) == bag(ordinary)

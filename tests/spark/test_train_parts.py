@@ -51,13 +51,13 @@ def test_a_job_takes_one_core_and_others_only_while_they_are_idle() -> None:
 class Scripted(train_runs.TrainRuns):
     """Parts end as they are told to."""
 
-    def __init__(self, parts: list[Callable[[], Output | None]]) -> None:
+    def __init__(self, parts: list[Callable[[], Output]]) -> None:
         super().__init__(Cores(len(parts)), "test")
         self.parts = parts
         self.begun: list[int] = []
         self.ended: list[int] = []
 
-    def _run_part(self, _runs: Any, _planned: Any, number: int, *_: Any) -> Output | None:
+    def _run_part(self, _runs: Any, _planned: Any, number: int, *_: Any) -> Output:
         self.begun.append(number)
         try:
             return self.parts[number]()
@@ -79,7 +79,6 @@ def test_a_train_that_is_too_long_runs_in_parts_one_after_the_other(
                 return Output(tables["a"], np.array([0], np.int32))
 
         found = Seeing(Cores(2), "test").run(cast(Any, None), BY_ROW, THREE, most_rows)
-        assert found is not None
         assert found.table.equals(THREE["a"])
         assert found.places is not None
         assert found.places.tolist() == np.cumsum([0, *seen[:-1]]).tolist()
@@ -98,20 +97,16 @@ def _some() -> Output:
 def test_one_part_that_ends_early_ends_the_train(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no part is left running: the next train would share its files."""
     monkeypatch.setattr(train_runs, "PART_ROWS", 1)
-    parts: list[Callable[[], Output | None]] = [_some, _some, _some]
-    for early in (_raise, lambda: None):
-        parts[at] = early
-        trains, runs = Scripted(parts), cast(Any, None)
-        if early is _raise:
-            with pytest.raises(Cancelled):
-                trains.run(runs, BY_ROW, THREE, 9)
-        else:
-            assert trains.run(runs, BY_ROW, THREE, 9) is None
-        assert at in trains.ended
-        assert sorted(trains.ended) == sorted(trains.begun)
-        with trains._cores.taken(9) as free:
-            assert free == 3
-        trains.close()
+    parts: list[Callable[[], Output]] = [_some, _some, _some]
+    parts[at] = _raise
+    trains = Scripted(parts)
+    with pytest.raises(Cancelled):
+        trains.run(cast(Any, None), BY_ROW, THREE, 9)
+    assert at in trains.ended
+    assert sorted(trains.ended) == sorted(trains.begun)
+    with trains._cores.taken(9) as free:
+        assert free == 3
+    trains.close()
 
 
 def test_other_plans_take_a_core_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +115,7 @@ def test_other_plans_take_a_core_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     seen: list[int] = []
 
     class Counting(train_runs.TrainRuns):
-        def _run_part(self, *_: Any) -> Output | None:
+        def _run_part(self, *_: Any) -> Output:
             with cores.taken(2) as more:
                 seen.append(more)
             return _some()

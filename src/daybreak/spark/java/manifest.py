@@ -235,7 +235,6 @@ org.apache.spark.sql.catalyst.plans.physical
 org.apache.spark.sql.execution
     CoalesceExec: <init>
     CollapseCodegenStages: <init> apply
-    FileSourceScanExec: relation
     InputAdapter:
     LogicalRDD: rdd
     QueryExecution: analyzed executedPlan optimizedPlan
@@ -249,10 +248,6 @@ org.apache.spark.sql.execution.arrow
 org.apache.spark.sql.execution.columnar
     InMemoryRelation: cachedPlan
     InMemoryTableScanExec: relation
-org.apache.spark.sql.execution.datasources
-    FileIndex:
-    HadoopFsRelation: location
-    PartitioningAwareFileIndex: allFiles
 org.apache.spark.sql.execution.exchange
     BroadcastExchangeExec:
     ShuffleExchangeExec:

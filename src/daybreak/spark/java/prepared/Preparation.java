@@ -3,8 +3,6 @@ package daybreak.prepared;
 import daybreak.tasks.Lists;
 import daybreak.tasks.LocalTasks;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -39,16 +37,12 @@ public class Preparation {
         narrow.setAnalyzed();
         SparkPlan executed =
             Dataset$.MODULE$.ofRows(session, narrow).queryExecution().executedPlan();
-        Configuration hadoop = session.sparkContext().hadoopConfiguration();
-        StaticTables tables = new StaticTables(hadoop);
-        SinglePartition single = new SinglePartition(executed, tables);
-        FileStatus[] statuses = tables.statuses();
+        SinglePartition single = new SinglePartition(executed);
         // Static tables are read here, and broadcast.
         RDD<InternalRow> rdd =
             new CollapseCodegenStages(new AtomicInteger(0)).apply(single.plan()).execute();
         this.shape = single.shape();
-        this.plan = new TrainPlan(
-            rdd, query.schema(), LocalTasks.settings(session), statuses, hadoop);
+        this.plan = new TrainPlan(rdd, query.schema(), LocalTasks.settings(session));
         this.bytes = plan.size() + broadcastBytes(single.plan());
     }
 

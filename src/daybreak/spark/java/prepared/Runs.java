@@ -16,8 +16,7 @@ import scala.collection.Iterator;
 public class Runs {
     /** Results of a run that are no number of rows. */
     static final long INTERRUPTED = -1L;
-    static final long STALE = -2L;
-    static final long TOO_LARGE = -3L;
+    static final long TOO_LARGE = -2L;
 
     private final LocalTasks tasks;
 
@@ -33,9 +32,6 @@ public class Runs {
     public long run(
         TrainPlan plan, String tag, String folder, int leaves, int masks, long mostBytes
     ) throws Exception {
-        if (plan.isStale()) {
-            return STALE;
-        }
         Properties properties = new Properties(plan.settings);
         for (int i = 0; i < leaves; i++) {
             properties.setProperty(Train.FILE + i, folder + "/in" + i);

@@ -27,13 +27,11 @@ class SinglePartition {
         "LocalTableScanExec", "OneRowRelationExec"
     }));
 
-    private final StaticTables tables;
     private final Set<String> operators = new HashSet<>();
     private final SparkPlan plan;
 
-    /** Raises {@code Unfit} if there is no such plan; what it reads is added to the tables. */
-    SinglePartition(SparkPlan executed, StaticTables tables) throws Exception {
-        this.tables = tables;
+    /** Raises {@code Unfit} if there is no such plan. */
+    SinglePartition(SparkPlan executed) throws Exception {
         this.plan = single(executed);
     }
 
@@ -57,14 +55,14 @@ class SinglePartition {
             return single((SparkPlan) plan.children().head());
         }
         for (SparkPlan subquery : Lists.list(plan.subqueries())) {
-            tables.require(subquery, "a subquery");
+            StaticTables.require(subquery, "a subquery");
         }
         if (name.equals("ShuffleExchangeExec")) {
             SparkPlan below = single((SparkPlan) plan.children().head());
             return partitions(below) == 1 ? below : new CoalesceExec(1, below);
         }
         if (name.equals("BroadcastExchangeExec")) {
-            tables.require(plan, "a broadcast");
+            StaticTables.require(plan, "a broadcast");
             return withoutStages(plan);
         }
         if (Plans.isTrain(plan)) {

@@ -8,9 +8,6 @@ import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.ObjectStreamClass;
 import java.util.Properties;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.Dependency;
 import org.apache.spark.Partition;
 import org.apache.spark.rdd.RDD;
@@ -27,19 +24,12 @@ public final class TrainPlan {
     Partition[] partitions;
     /** Holds on to the broadcasts: Spark removes one as soon as nobody holds the original. */
     private final RDD<InternalRow> original;
-    /** Files of static tables as they were when they were read. */
-    private final FileStatus[] files;
-    private final Configuration hadoop;
 
-    public TrainPlan(
-        RDD<InternalRow> original, StructType schema, Properties settings, FileStatus[] files,
-        Configuration hadoop
-    ) throws Exception {
+    public TrainPlan(RDD<InternalRow> original, StructType schema, Properties settings)
+        throws Exception {
         this.original = original;
         this.schema = schema;
         this.settings = settings;
-        this.files = files;
-        this.hadoop = hadoop;
         settle(original);
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         ObjectOutputStream out = new ObjectOutputStream(bytes);
@@ -60,8 +50,6 @@ public final class TrainPlan {
         this.original = other.original;
         this.schema = other.schema;
         this.settings = other.settings;
-        this.files = other.files;
-        this.hadoop = other.hadoop;
         this.task = other.task;
         renew();
     }
@@ -81,18 +69,6 @@ public final class TrainPlan {
         Object[] read = (Object[]) new Loading(task).readObject();
         this.rdd = (RDD<InternalRow>) read[0];
         this.partitions = (Partition[]) read[1];
-    }
-
-    boolean isStale() throws IOException {
-        for (FileStatus file : files) {
-            Path path = file.getPath();
-            FileStatus now = path.getFileSystem(hadoop).getFileStatus(path);
-            if (now.getModificationTime() != file.getModificationTime()
-                || now.getLen() != file.getLen()) {
-                return true;
-            }
-        }
-        return false;
     }
 }
 

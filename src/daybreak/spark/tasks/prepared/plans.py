@@ -13,11 +13,8 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
@@ -242,15 +239,6 @@ class Plans:
             self.reasons[reason] += 1
 
 
-class Computed(NamedTuple):
-    """The result of a plan, and what knows how to read it (``Built.made``)."""
-
-    table: pa.Table
-    made: Any
-    #: Of which rows it is, see ``Output``.
-    places: NDArray[np.int32] | None
-
-
 class PlanRunner:
     """Runs plans for one worker thread."""
 
@@ -270,7 +258,7 @@ class PlanRunner:
         task: Task,
         tables: Mapping[str, pa.Table],
         static: TableVersions | None = None,
-    ) -> Computed | None:
+    ) -> Output | None:
         """The result over these rows; None, with the reason counted, if it takes a job.
 
         ``static``: the versions of static tables that count; left out: the present ones.
@@ -303,34 +291,34 @@ class PlanRunner:
         task: Task,
         tables: Mapping[str, pa.Table],
         static: TableVersions | None = None,
-    ) -> Computed:
+    ) -> Output:
         """The result over these rows; ``Unfit``, or whatever failed, if it takes a job."""
-        rows = _rows(tables)
         if not task.by_row and sum(table.nbytes for table in tables.values()) > MOST_BYTES:
             raise Unfit("too many bytes")
-        versions = self._plans.tables() if static is None else static
-        for _ in range(2):  # the second time where a static table has changed
+        planned = self._current(task, self._plans.tables() if static is None else static)
+        most_rows = self._plans.most_rows(task.key, planned.shape)
+        in_parts = task.by_row and self._plans.cuts(task.key)
+        if not in_parts and _rows(tables) > most_rows:
+            raise Unfit("too many rows")
+        output = self._run_once(planned, tables, most_rows)
+        self._plans.succeeded(task.key)
+        return output._replace(made=planned.made)
+
+    def _current(self, task: Task, versions: TableVersions) -> Planned:
+        """The plan with these versions of static tables, made again where it has older ones."""
+        for _ in range(2):
             planned = self._plans.get(task, self._make_planner, versions)
-            if any(number > versions.number(name) for name, number in planned.tables.items()):
+            held = planned.tables.items()
+            if any(number > versions.number(name) for name, number in held):
                 raise Unfit("a static table was refreshed after the job began")
-            if any(number < versions.number(name) for name, number in planned.tables.items()):
-                self._plans.drop(task.key)
-                continue
-            most_rows = self._plans.most_rows(task.key, planned.shape)
-            in_parts = task.by_row and self._plans.cuts(task.key)
-            if not in_parts and rows > most_rows:
-                raise Unfit("too many rows")
-            result = self._run_once(planned, tables, most_rows)
-            if result is not None:
-                self._plans.succeeded(task.key)
-                return Computed(result.table, planned.made, result.places)
+            if not any(number < versions.number(name) for name, number in held):
+                return planned
             self._plans.drop(task.key)
         raise Unfit("a static table keeps changing")
 
     def _run_once(
         self, planned: Planned, tables: Mapping[str, pa.Table], most_rows: float
-    ) -> Output | None:
-        """None if a static table has changed since the plan was made."""
+    ) -> Output:
         if self._plans.runs is None:
             raise Unfit(self._plans.missing)
         return self._trains.run(self._plans.runs, planned, tables, most_rows)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,8 @@ class Output(NamedTuple):
     table: pa.Table
     #: Which rows of the train it is of, where it is not of all (``Task.masks``).
     places: NDArray[np.int32] | None = None
+    #: Knows how to read it (``Built.made``).
+    made: Any = None
 
 
 class Cores:
@@ -113,8 +115,8 @@ class TrainRuns:
 
     def run(
         self, runs: Runs, planned: Planned, tables: Mapping[str, pa.Table], most_rows: float
-    ) -> Output | None:
-        """None if a static table has changed since the plan was made.
+    ) -> Output:
+        """The plan's output over a train.
 
         ``most_rows``: of one run of the plan. A train is cut into runs that are no longer if each
         of its rows is computed by itself; others have been refused before.
@@ -129,7 +131,7 @@ class TrainRuns:
             most_bytes = MOST_BYTES // lanes
             count = max(lanes, ceil(rows / most_rows), ceil(table.nbytes / most_bytes))
             parts = _parts(table, count)
-            found: list[Output | None] = [None] * count
+            found: dict[int, Output] = {}
             over = threading.Event()
 
             def work(lane: int) -> None:
@@ -139,8 +141,6 @@ class TrainRuns:
                         if not over.is_set():
                             mine = {name: parts[at]}
                             found[at] = self._run_part(runs, planned, lane, mine, most_bytes)
-                            if found[at] is None:
-                                over.set()
                 except BaseException:
                     over.set()
                     raise
@@ -153,7 +153,7 @@ class TrainRuns:
                 wait(others)
             for other in others:
                 other.result()
-            return _joined(found, parts)
+            return _joined([found[at] for at in range(count)], parts)
 
     def _helper(self, lane: int) -> Helper:
         """The thread of a lane other than the first."""
@@ -168,7 +168,7 @@ class TrainRuns:
         lane: int,
         tables: Mapping[str, pa.Table],
         most_bytes: int,
-    ) -> Output | None:
+    ) -> Output:
         """One run of the plan, by this worker's thread or one of its helpers."""
         tag = tag_of(self._tag, lane)
         if tag not in planned.copies:
@@ -183,8 +183,6 @@ class TrainRuns:
                 case -1:
                     raise Cancelled("cancelled")
                 case -2:
-                    return None
-                case -3:
                     raise Unfit("the result is too large")
             places = read_places(path / "places") if masks else None
             return Output(read_result(path / "out", planned.schema), places)
@@ -213,16 +211,13 @@ def _parts(table: pa.Table, count: int) -> list[pa.Table]:
     return [table.slice(a, b - a) for a, b in pairwise(bounds)]
 
 
-def _joined(found: Sequence[Output | None], parts: Sequence[pa.Table]) -> Output | None:
-    """The outputs of parts as that of the train; None if a part has none."""
-    some = [output for output in found if output is not None]
-    if len(some) < len(found):
-        return None
-    table = pa.concat_tables([output.table for output in some])
+def _joined(found: Sequence[Output], parts: Sequence[pa.Table]) -> Output:
+    """The outputs of parts as that of the train."""
+    table = pa.concat_tables([output.table for output in found])
     before = np.cumsum([0, *(part.num_rows for part in parts)]).tolist()
     places = [
         output.places + np.int32(n)
-        for output, n in zip(some, before, strict=False)
+        for output, n in zip(found, before, strict=False)
         if output.places is not None
     ]
     return Output(table, np.concatenate(places) if places else None)
