@@ -122,7 +122,7 @@ def run_once(master: str, rows: int, folder: Path, kill: Any = None) -> dict[str
     for name, sql in SQL.items():
         app.query(name, sql=sql, sink={"format": "parquet", "path": f"out/{name}"})
     with app.run("stride", run_dir=folder / "run") as run:
-        while kill is not None and run.parts.keeping.figures.state.tuples_in[0] < rows // 3:
+        while kill is not None and run.parts.keeping.figures.view.tuples_in[0] < rows // 3:
             run.wait(0.2)
         if kill is not None:
             kill()

@@ -83,7 +83,7 @@ def job_costs_s(session: SparkSession, folder: Path) -> dict[str, float]:
     with application(session, 1.0, seed=1).run(
         "round-robin", run_dir=folder, workers=1, rider_bound_s=0.0
     ) as run:
-        while min(run.parts.keeping.figures.state.calls) < 4:
+        while min(run.parts.keeping.figures.view.calls) < 4:
             run.wait(0.2)
     jobs = pq.read_table(folder / "record/jobs.parquet").to_pydict()
     found: dict[str, list[float]] = {kind: [] for kind in QUERIES}

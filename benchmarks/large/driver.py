@@ -96,7 +96,7 @@ def peaks_file(home: Path) -> Path:
 def _counted(running: Run) -> dict[str, int]:
     passed = running.parts.storage.store.driver_rows
     return {
-        "rows": running.parts.scheduling.driver.engine.arrived_rows.get("events", 0),
+        "rows": running.parts.scheduling.driver.engine.view.arrived_rows.get("events", 0),
         "rows_through_driver": passed.streams.get("events", 0),
         "result_rows_through_driver": sum(passed.queries.values()),
     }

@@ -85,13 +85,8 @@ def measure(run: Run) -> dict[str, float]:
                 for s in run.parts.accepted.catalog.application.streams
             )
         ),
-        "waiting": float(
-            sum(
-                run.parts.scheduling.driver.waiting(b)[0]
-                for b in range(len(run.parts.keeping.figures.state.pending))
-            )
-        ),
-        "answered": float(sum(run.parts.keeping.figures.state.tuples_in)),
+        "waiting": float(sum(run.parts.keeping.figures.view.waiting)),
+        "answered": float(sum(run.parts.keeping.figures.view.tuples_in)),
         "Python MB": status(os.getpid(), "VmRSS") / 2**10,
         "JVM MB": status(pid, "VmRSS") / 2**10,
     }

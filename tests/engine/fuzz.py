@@ -10,6 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from random import Random
 
+from tests.engine.inside import inside
 from tests.engine.journal import assert_repeats_itself
 from tests.engine.made import MS, SECOND, Windows
 from tests.engine.model import ASIDE, FACTS, MORE, STREAMS, Driven, units
@@ -131,7 +132,7 @@ class RandomRun(Driven):
     def _log_full(self) -> None:
         behind = self._draw.randrange(4)
         cut = {s: (max(0, len(known) - behind), 0) for s, known in self.segments.items()}
-        inboxes = self.engine.queries.inboxes
+        inboxes = inside(self.engine).queries.inboxes
         windows = {b: 1 for b, i in enumerate(inboxes) if isinstance(i, Windows) and i.tuples}
         self.tell(ev.LogFull(cut, windows))
 
@@ -155,7 +156,7 @@ class RandomRun(Driven):
         super()._carry_out(instruction)
 
     def _hold(self) -> None:
-        box = self._draw.randrange(len(self.engine.queries))
+        box = self._draw.randrange(len(inside(self.engine).queries))
         kind = self._draw.choice(("pause", "resume", "resume", "resume", "drop"))
         if kind == "pause":
             self.tell(ev.Pause(box))
@@ -168,7 +169,7 @@ class RandomRun(Driven):
 
     def _add(self) -> None:
         """A new query, or one of a dropped one's name, which may be another query by now."""
-        known, names = len(self.engine.queries), [f.name for f in (*FACTS, *MORE)]
+        known, names = len(inside(self.engine).queries), [f.name for f in (*FACTS, *MORE)]
         box = self._draw.randrange(min(known + 1, len(names)))
         if box in self.lives:
             return

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.engine.inside import inside
+
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Done, Event, Failure, JobEnded, Ran, Woke
@@ -169,13 +171,13 @@ class Bench:
         return JobEnded(job.order, done, None, ms * MS * len(done))
 
     def owner(self, box: int) -> Owner:
-        return self.engine.queries.owner(box)
+        return inside(self.engine).queries.owner(box)
 
     def status(self, box: int) -> QueryStatus:
-        return self.engine.queries.status[box]
+        return inside(self.engine).queries.status[box]
 
     def waiting(self, box: int) -> list[Waiting]:
-        return list(self.engine.queries.inboxes[box].waiting)
+        return list(inside(self.engine).queries.inboxes[box].waiting)
 
 
 def start(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.engine.inside import inside
 from tests.engine.made import MS, SECOND, Segment, Windows, network_of, ran
 
 from daybreak.engine import events as ev
@@ -198,7 +199,7 @@ class Driven:
                 self.delivering[box] = delivery
             case Finished(command):
                 box = self.commands.pop(command)
-                state = self.engine.queries.status[box].state
+                state = inside(self.engine).queries.status[box].state
                 if state == "dropped":
                     self.lives.pop(box, None)
                 elif instruction.refused and state == "paused":
@@ -228,7 +229,7 @@ class Driven:
             assert set(group.boxes) <= set(group.cell)
             for box in group.boxes:
                 assert box not in busy, "it runs already"
-                assert not self.engine.queries.status[box].held, "it is held"
+                assert not inside(self.engine).queries.status[box].held, "it is held"
                 assert not self.lives[box].dropping
                 assert units(group.taken)[0] in self.lives[box].came
 
@@ -285,7 +286,7 @@ class Driven:
     def done(self, group: Group, end: str, ms: int) -> ev.Done:
         boxes = group.boxes[:1] if end == "alone" else group.boxes
         refusing = boxes[-1:] if end == "undelivered" else ()
-        names = [self.engine.queries.facts[b].name for b in refusing]
+        names = [inside(self.engine).queries.facts[b].name for b in refusing]
         undelivered = {name: ev.Failure("refused") for name in names}
         report = ran(*[1] * len(boxes), ms=ms, at_ns=self.now_ns, undelivered=undelivered)
         return ev.Done(boxes, report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.engine.inside import inside
 from tests.engine.made import MS, SECOND, Bench, First, Learner, Segment, inbox_of, ran, start
 
 from daybreak.engine.core import Settings
@@ -65,8 +66,9 @@ def parked() -> Bench:
 
 
 def heard(bench: Bench) -> list[tuple[object, ...]]:
-    assert isinstance(bench.engine.policy, First)
-    return bench.engine.policy.heard
+    policy = inside(bench.engine).policy
+    assert isinstance(policy, First)
+    return policy.heard
 
 
 # Pause and resume
@@ -77,7 +79,7 @@ def test_a_query_that_is_paused_between_jobs_waits_until_it_is_resumed() -> None
     assert bench.tell(Pause(0)) == []
     assert bench.tell(SegmentArrived(bench.segment("s", 5))) == []
     assert (bench.owner(0), bench.waiting(0)) == (Owner.HELD, [ITEM])
-    assert (bench.engine.state.pending, bench.engine.quiet) == ([0], True)
+    assert (inside(bench.engine).state.pending, bench.engine.quiet) == ([0], True)
     assert bench.tell(Resume(0, command=7)) == [Finished(7), start(1, [GROUP])]
     assert heard(bench) == [("withdrawn", 0), ("paused", 0), ("returned", 0), ("resumed", 0)]
 
@@ -218,7 +220,7 @@ def test_a_dropped_query_is_not_brought_back_by_commands_that_come_too_late() ->
 
 
 def added(bench: Bench, box: int, facts: QueryFacts) -> AddQuery:
-    network = bench.engine.state.network.with_query(
+    network = inside(bench.engine).state.network.with_query(
         Box(name=facts.name, inputs=facts.reads, kind="filter"),
         Query(name=facts.name, output=facts.name, cls="l"),
     )
@@ -233,9 +235,9 @@ def test_a_policy_that_keeps_learning_is_told_of_a_query_that_comes() -> None:
     new = QueryFacts("new", ("s",), "job")
     group = Group((1,), (Waiting(0, "s", 2, 0),), (1,))
     assert bench.tell(added(bench, 1, new)) == [start(2, [group], worker=0)]
-    assert bench.engine.policy is bench.policy
+    assert inside(bench.engine).policy is bench.policy
     assert heard(bench) == [("arrival", 0, 5), ("added", 1), ("arrival", 1, 2)]
-    assert bench.engine.state.query_class == [0, 1]
+    assert inside(bench.engine).state.query_class == [0, 1]
 
 
 def test_another_policy_is_replaced_by_a_fresh_one() -> None:
@@ -245,7 +247,7 @@ def test_another_policy_is_replaced_by_a_fresh_one() -> None:
     group = Group((1,), (Waiting(0, "s", 2, 0),), (1,))
     out = bench.tell(added(bench, 1, QueryFacts("new", ("s",), "job")))
     assert out == [start(2, [group], worker=0)]
-    assert bench.engine.policy is not bench.policy
+    assert inside(bench.engine).policy is not bench.policy
     bench.tell(bench.well(job))
     assert heard(bench) == [("withdrawn", 0), ("arrival", 1, 2), ("returned", 0)]
 
@@ -269,7 +271,7 @@ def test_a_name_that_was_dropped_comes_back_at_its_index_and_knows_nothing(
 
 def test_policies_hear_of_declarations_that_change_and_see_them() -> None:
     bench = Bench(PAIR, "hl")
-    state = bench.engine.state
+    state = inside(bench.engine).state
     commands = (SetPriority(1, 90.0), AssignClass(1, 0), SetWeight(0, 0.5), SetSubscribers(1, 4))
     assert bench.tell(*commands) == []
     assert (state.class_priority, state.query_class) == ([60, 90.0], [0, 0])

@@ -146,7 +146,7 @@ def test_policies_may_be_exchanged_while_express_jobs_are_under_way(policy: str)
     facts, inboxes = replay.queries.facts(replay.network), replay.queries.inboxes()
     state = JobState(replay.network, 2, express=1)
     engine = Engine(state, facts, inboxes, make_policy_with(policy), settings)
-    accounts = Accounts(state, engine.queries, Monitor(replay.network))
+    accounts = Accounts(engine, Monitor(replay.network))
     driver = VirtualDriver(engine, accounts, replay.queries, replay.deliveries, end_ns=NEVER - 1)
     switched = 0
     driver.tell(Started())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.engine.inside import inside
 from tests.engine.made import MS, SECOND, Bench, First, inbox_of, start
 
 from daybreak.engine.core import Settings
@@ -80,13 +81,14 @@ def test_a_query_that_may_skip_loses_what_lies_before_the_cut() -> None:
     bench = lagging(LONE)
     first, second, third = bench.waiting(0)
     assert bench.tell(LogFull({"s": (2, 0)})) == [Skip(1, ((0, (first, second)),), "full")]
-    assert bench.engine.state.pending == [4], "policies see what is left"
+    assert inside(bench.engine).state.pending == [4], "policies see what is left"
     assert (bench.owner(0), bench.engine.quiet) == (Owner.HELD, False)
     assert bench.tell(LogFull({"s": (3, 0)})) == [], "one skip after the other"
     assert bench.tell(Skipped(1)) == []
     assert (bench.owner(0), bench.waiting(0)) == (Owner.IDLE, [third])
-    assert isinstance(bench.engine.policy, Idle)
-    assert bench.engine.policy.heard[-2:] == [("withdrawn", 0), ("returned", 0)]
+    policy = inside(bench.engine).policy
+    assert isinstance(policy, Idle)
+    assert policy.heard[-2:] == [("withdrawn", 0), ("returned", 0)]
 
 
 def test_a_skip_that_cannot_be_recorded_puts_everything_back() -> None:
@@ -95,7 +97,7 @@ def test_a_skip_that_cannot_be_recorded_puts_everything_back() -> None:
     bench.tell(LogFull({"s": (2, 0)}), SegmentArrived(bench.segment("s", 2)))
     assert bench.tell(Skipped(1, recorded=False)) == []
     assert bench.waiting(0) == [*before, Waiting(0, "s", 2, 3)]
-    assert bench.engine.state.pending == [14]
+    assert inside(bench.engine).state.pending == [14]
 
 
 @pytest.mark.parametrize(

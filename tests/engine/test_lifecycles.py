@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.engine.inside import inside
 from tests.engine.made import MS, SECOND, Bench, First, ran, start
 
 from daybreak.engine.core import Settings
@@ -73,18 +74,18 @@ def test_a_segment_becomes_a_job_and_its_end_is_accounted_for() -> None:
 def test_what_waits_already_is_pending_once_the_engine_is_started() -> None:
     bench = Bench([LONE], now_ns=5)
     item = Waiting(3, "s", 2, 0)
-    bench.engine.queries.inboxes[0].put(item)
-    bench.engine.queries.show(0)
+    inside(bench.engine).queries.inboxes[0].put(item)
+    inside(bench.engine).queries.show(0)
     assert bench.tell(Started()) == [start(1, [Group((0,), (item,), (0,))])]
 
 
 def test_what_an_earlier_process_stamped_ahead_of_the_clock_has_arrived_by_the_start() -> None:
     bench = Bench([QueryFacts("q", ("s",), "job")], now_ns=5, policy=Idle())
     for arrival_ns in (3, SECOND, 4):
-        bench.engine.queries.inboxes[0].put(Waiting(arrival_ns, "s", 2, 0))
+        inside(bench.engine).queries.inboxes[0].put(Waiting(arrival_ns, "s", 2, 0))
     bench.tell(Started())
     assert [w.arrival_ns for w in bench.waiting(0)] == [3, 5, 4]
-    assert bench.engine.state.arrival_sum_ns == [2 * (3 + 5 + 4)]
+    assert inside(bench.engine).state.arrival_sum_ns == [2 * (3 + 5 + 4)]
 
 
 def test_policies_are_never_told_an_earlier_time_than_before() -> None:
@@ -120,7 +121,7 @@ def test_a_segment_that_comes_again_is_ignored() -> None:
     segment = bench.segment("s", 5)
     bench.tell(SegmentArrived(segment))
     assert bench.tell(SegmentArrived(segment)) == []
-    assert (bench.waiting(0), bench.engine.arrived_rows) == ([], {"s": 5})
+    assert (bench.waiting(0), bench.engine.look().arrived_rows) == ([], {"s": 5})
 
 
 def test_a_range_comes_to_the_queries_that_it_names() -> None:

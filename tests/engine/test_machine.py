@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.engine.inside import inside
 from tests.engine.made import MS, Windows
 from tests.engine.model import (
     ASIDE,
@@ -178,7 +179,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
     @rule(behind=st.integers(0, 3))
     def log_full(self, behind: int) -> None:
         cut = {s: (max(0, len(known) - behind), 0) for s, known in self.segments.items()}
-        inboxes = self.engine.queries.inboxes
+        inboxes = inside(self.engine).queries.inboxes
         windows = {b: 1 for b, i in enumerate(inboxes) if isinstance(i, Windows) and i.tuples}
         self.tell(ev.LogFull(cut, windows))
 
@@ -186,12 +187,12 @@ class EngineMachine(Driven, RuleBasedStateMachine):
 
     @rule(box=BOXES, skip=st.booleans(), kind=st.sampled_from((ev.Pause, ev.Resume, ev.Drop)))
     def command(self, box: int, skip: bool, kind: type) -> None:
-        if box >= len(self.engine.queries):
+        if box >= len(inside(self.engine).queries):
             return
         if kind is ev.Pause:
             self.paused.add(box)
             self.tell(ev.Pause(box))
-            assert self.engine.queries.status[box].held
+            assert inside(self.engine).queries.status[box].held
         elif kind is ev.Resume:
             self.paused.discard(box)
             self.tell(ev.Resume(box, skip, self.new_command(box)))
@@ -208,7 +209,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
     )
     def add(self, box: int, other: QueryFacts, cls: str, earliest: bool) -> None:
         """A new query, or one of a dropped one's name, which may be another query by now."""
-        known = len(self.engine.queries)
+        known = len(inside(self.engine).queries)
         if box in self.lives or box > known:
             return
         names = [f.name for f in (*FACTS, *MORE)]
@@ -251,12 +252,12 @@ class EngineMachine(Driven, RuleBasedStateMachine):
             ]  # fmt: skip
             assert units(self.engine.skipping(box)) == skipping
             assert not (running and skipping)
-            waiting = units(list(self.engine.queries.inboxes[box].waiting))
+            waiting = units(list(inside(self.engine).queries.inboxes[box].waiting))
             assert running + skipping + waiting == life.came[life.past :]
 
     @invariant()
     def owners_agree_with_orders(self) -> None:
-        orders, queries = self.engine.orders, self.engine.queries
+        orders, queries = self.engine.orders, inside(self.engine).queries
         assert set(orders) == set(self.jobs)
         for box in range(len(queries)):
             having = [o for o in orders.values() if box in o.boxes]
@@ -272,7 +273,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
 
     @invariant()
     def policies_see_what_they_may(self) -> None:
-        state, queries = self.engine.state, self.engine.queries
+        state, queries = inside(self.engine).state, inside(self.engine).queries
         for box in range(len(queries)):
             inbox, held = queries.inboxes[box], queries.status[box].held
             assert inbox.tuples == sum(w.tuples for w in inbox.waiting)
@@ -291,20 +292,20 @@ class EngineMachine(Driven, RuleBasedStateMachine):
         waiting = {*self.commands.values(), *(b for s in self.skips.values() for b, _ in s.given)}
         for box, life in self.lives.items():
             if box not in waiting and not life.dropping:
-                state = self.engine.queries.status[box].state
+                state = inside(self.engine).queries.status[box].state
                 assert (state == "paused") == (box in self.paused)
 
     @invariant()
     def somebody_works_while_something_waits(self) -> None:
         """Some policies keep to one worker per class, so others may be idle."""
-        state = self.engine.state
+        state = inside(self.engine).state
         free = [b for b, n in enumerate(state.pending) if n and not state.running[b]]
-        if free and not isinstance(self.engine.policy, Whims):
+        if free and not isinstance(inside(self.engine).policy, Whims):
             assert self.jobs or self.waits or self.steps
 
     @invariant()
     def quiet_means_quiet(self) -> None:
-        queries = self.engine.queries
+        queries = inside(self.engine).queries
         status, inboxes = queries.status, queries.inboxes
         nothing = not any(i.tuples and not s.held for s, i in zip(status, inboxes, strict=True))
         retrying = any(s.state == "retrying" for s in status)
@@ -315,7 +316,7 @@ class EngineMachine(Driven, RuleBasedStateMachine):
         """Everything is resumed and goes well: all that came is past in the end."""
         if not hasattr(self, "engine"):
             return
-        if isinstance(self.engine.policy, Whims):  # it may choose to do nothing for long
+        if isinstance(inside(self.engine).policy, Whims):  # it may choose to do nothing for long
             self.tell(ev.SwitchPolicy(make_policy_with("fcfs")))
         for box in self.lives:
             self.tell(ev.Resume(box, False, self.new_command(box)))

@@ -29,7 +29,7 @@ def test_an_engine_that_is_told_the_same_answers_the_same(policy: str) -> None:
         make_policy_with(policy),
         Settings(seed=5, rider_bound_ns=replay.bound_ns, shedding=SheddingParams(patience_s=0.01)),
     )  # fmt: skip
-    accounts = Accounts(state, engine.queries, Monitor(replay.network))
+    accounts = Accounts(engine, Monitor(replay.network))
     driver = VirtualDriver(
         engine, accounts, replay.queries, replay.deliveries, end_ns=NEVER - 1, decide_ns=200_000
     )

@@ -32,8 +32,13 @@ def state() -> SystemState:
     return SystemState(network, workers=2)
 
 
+def history() -> History:
+    figures = state()
+    return History(lambda: figures, START)
+
+
 def test_a_point_has_the_exact_percentiles_of_the_last_five_seconds() -> None:
-    found = History(state(), START)
+    found = history()
     random = np.random.default_rng(7)
     latencies: list[tuple[int, int, int]] = []
     for second in range(8):
@@ -59,7 +64,7 @@ def test_a_point_has_the_exact_percentiles_of_the_last_five_seconds() -> None:
 
 
 def test_the_spread_of_a_minute_is_within_a_bin_of_the_exact_one() -> None:
-    found = History(state(), START)
+    found = history()
     latency_ns = (np.random.default_rng(3).lognormal(-2, 1, 4000) * S).astype(np.int64)
     for second, part in enumerate(np.split(latency_ns, 40)):
         for ns in part.tolist():
@@ -72,7 +77,7 @@ def test_the_spread_of_a_minute_is_within_a_bin_of_the_exact_one() -> None:
 
 
 def test_staleness_counts_overlapping_intervals_once_and_by_weight() -> None:
-    found = History(state(), START)
+    found = history()
     found.was_stale(0, START - 5 * S, START + 2 * S)  # what was before the start does not count
     found.was_stale(0, START + 1 * S, START + 3 * S)
     found.was_stale(1, START + 9 * S, START + 10 * S)
@@ -84,7 +89,7 @@ def test_staleness_counts_overlapping_intervals_once_and_by_weight() -> None:
 
 
 def test_rates_shares_and_inversion_are_of_the_last_seconds() -> None:
-    found = History(state(), START)
+    found = history()
     for second in range(1, 31):
         at_ns = START + second * S
         found.answered(0, at_ns - 2 * S, at_ns, 1)  # the high class is slower
@@ -99,7 +104,7 @@ def test_rates_shares_and_inversion_are_of_the_last_seconds() -> None:
 
 
 def test_a_class_starves_while_its_answers_get_slower_and_no_more_comes() -> None:
-    found = History(state(), START)
+    found = history()
     for second in range(1, 21):
         at_ns = START + second * S
         found.answered(0, at_ns - S // 10, at_ns, 1)
@@ -109,7 +114,7 @@ def test_a_class_starves_while_its_answers_get_slower_and_no_more_comes() -> Non
 
 
 def test_nothing_grows() -> None:
-    found = History(state(), START)
+    found = history()
     for i in range(MOST_JOBS + 10):
         found.ran(i % 2, [0, 1], START + i, START + i + 1, tuples=5, rows=1)
     for second in range(1, HISTORY_S + 20):
@@ -120,6 +125,6 @@ def test_nothing_grows() -> None:
 
 
 def test_a_tick_within_the_second_does_nothing() -> None:
-    found = History(state(), START)
+    found = history()
     found.tick(START + S - 1, [0, 0, 0], 0, 0)
     assert not found.points

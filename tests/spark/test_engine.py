@@ -216,7 +216,7 @@ def test_what_changes_while_it_runs_holds_at_the_next_schedule(
     with declare(spark).run(policy, run_dir=tmp_path / "run") as run:
         run.change_class_priority("low", 90)
         assert (
-            run.parts.keeping.figures.state.class_priority[
+            run.parts.keeping.figures.view.class_priority[
                 run.parts.accepted.catalog.application.network.class_index["low"]
             ]
             == 90

@@ -96,7 +96,7 @@ class World:
         inboxes = [Inbox() for _ in names]
         engine = Engine(state, facts, inboxes, make_policy_with("fcfs"), settings)
         accounts = Accounts(
-            state, engine.queries, Monitor(network), Recorder(), History(state, start), start
+            engine, Monitor(network), Recorder(), History(lambda: engine.view, start), start
         )
         self.driver = Driver(engine, accounts, queries, hooks, 60.0)
         self._thread = threading.Thread(target=self.driver.run, daemon=True)
@@ -168,5 +168,5 @@ def test_a_query_with_a_bad_record_stays_apart_until_it_is_past_it() -> None:
 
 def answered(world: World, names: Sequence[str]) -> list[int | None]:
     """Tuples each query has answered; None of the bad one."""
-    tuples = world.driver.engine.state.tuples_in
+    tuples = world.driver.engine.view.tuples_in
     return [None if name == "bad" else tuples[b] for b, name in enumerate(names)]

@@ -311,7 +311,7 @@ def test_the_commands_reach_a_run(
             'policy=stride {"train": 7}', "--json",
         )  # fmt: skip
         assert code == 0, said
-        assert run.policy.settings()["train"] == 7
+        assert run.policy.parameters["train"] == 7
         told = json.loads(daybreak("queries", folder, "--json")[1])
         assert {c["name"]: c["priority"] for c in told["classes"]} == {"high": 60, "low": 50}
         assert told["policy"] == "stride"

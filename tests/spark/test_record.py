@@ -7,8 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.inbox import Inbox
+from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.model import Arrivals, Network, Query, Stream, chain
+from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.report import RunReport
 from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
 
@@ -32,7 +37,9 @@ def test_series_never_get_ahead_of_the_head_that_names_their_queries(
         queries=[Query(name="q", output="q.1")],
     )
     about = About()
-    record = RunRecord(tmp_path, 2**20, Figures(JobState(network)), cast(Manifest, about))
+    policy, facts = make_policy_with("fcfs"), QueryFacts("q", ("s",))
+    engine = Engine(JobState(network), [facts], [Inbox()], policy, Settings())
+    record = RunRecord(tmp_path, 2**20, Figures(engine), cast(Manifest, about))
     record.take_if_older(0)
     record.write()
     assert RunReport.load(tmp_path).manifest["registered"] == 1

@@ -78,7 +78,7 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
         deadline = time.monotonic() + 300
         while run.parts.storage.log.losses().get("slow", {}).get("shed", 0) < 500:
             assert time.monotonic() < deadline, (
-                run.parts.keeping.figures.state.calls,
+                run.parts.keeping.figures.view.calls,
                 run.troubles,
                 run.parts.storage.log.losses(),
             )
@@ -98,9 +98,8 @@ def test_under_overload_exactly_the_rows_not_shed_are_answered(
             found = sorted(table["reading"].to_pylist())
             assert found == [rows[at]["reading"] for at in kept if keeps(rows[at])], query
             shed[query], answered[query] = len(passed) - len(kept), len(kept)
-            waiting = run.parts.scheduling.driver.waiting(
-                run.parts.accepted.catalog.application.network.query_index[query]
-            )[0]
+            view = run.parts.scheduling.driver.engine.view
+            waiting = view.waiting[view.network.query_index[query]]
             assert len(kept) + shed[query] + waiting == len(rows), query
         windows = run.rows("counted")
         seconds = Counter(int(row["at"].timestamp()) for row in rows.values())

@@ -144,13 +144,13 @@ def test_weights_follow_the_subscribers_while_it_runs(spark: SparkSession, tmp_p
         app.query("both", sql="SELECT reading FROM readings", weight=0.3, subscribers=2)
     with app.run("fas-mcq", run_dir=tmp_path / "run") as run:
         index = run.parts.accepted.catalog.application.network.query_index
-        assert run.parts.keeping.figures.state.query_weight == [0.1, 1.0, 0.3]
+        assert run.parts.keeping.figures.view.query_weight == (0.1, 1.0, 0.3)
         assert [index[n] for n in ("few", "many", "own")] == [0, 1, 2]
         run.set_subscribers("few", 400)
-        assert run.parts.keeping.figures.state.query_weight == [1.0, 0.25, 0.3]
+        assert run.parts.keeping.figures.view.query_weight == (1.0, 0.25, 0.3)
         run.set_weight("many", 0.5)
         run.set_subscribers("few", 800)
-        assert run.parts.keeping.figures.state.query_weight == [1.0, 0.5, 0.3]
+        assert run.parts.keeping.figures.view.query_weight == (1.0, 0.5, 0.3)
         with pytest.raises(ConfigError, match="-1 subscribers"):
             run.set_subscribers("few", -1)
         run.drain()

@@ -20,15 +20,15 @@ def test_handles_threads_and_log_do_not_grow(spark: SparkSession, tmp_path: Path
     app = steady_app(spark, tmp_path, queries=30, rate_per_s=200)
     with app.run("stride", run_dir=tmp_path / "run") as run:
         deadline = time.monotonic() + 120
-        while min(run.parts.keeping.figures.state.calls) < 2:  # compiled, opened, started
+        while min(run.parts.keeping.figures.view.calls) < 2:  # compiled, opened, started
             assert time.monotonic() < deadline, "some query never ran"
             run.wait(0.1)
-        samples, calls = [], min(run.parts.keeping.figures.state.calls)
+        samples, calls = [], min(run.parts.keeping.figures.view.calls)
         for _ in range(8):
             run.wait(0.5)
             samples.append(measure(run))
         assert not run.failures
-        calls = min(run.parts.keeping.figures.state.calls) - calls
+        calls = min(run.parts.keeping.figures.view.calls) - calls
         newest, deadline = run.parts.storage.store.end("readings"), time.monotonic() + 120
         while run.parts.storage.store.begin("readings") < newest:
             assert time.monotonic() < deadline, "segments that all have read stay"

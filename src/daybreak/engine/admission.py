@@ -18,10 +18,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.engine.compositing import Compositor
+from daybreak.engine.core import Core
 from daybreak.engine.express import highest_priority, usable_threads
-from daybreak.engine.queries import Queries, QueryFacts
-from daybreak.engine.state import SystemState
+from daybreak.engine.queries import QueryFacts
 from daybreak.model.qos import NS_PER_S
 
 PACE_S = 1.0
@@ -104,71 +103,97 @@ def _ratio(new: float, old: float) -> float:
     return new / old if old > 0 else 1.0
 
 
-class QueryDemand:
-    """How many threads queries keep busy at the stated pace."""
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What queries ask for now, and one more: frozen, so that a trial of it may take its time."""
 
-    def __init__(
-        self,
-        state: SystemState,
-        queries: Queries,
-        compositor: Compositor,
-        rate_per_s: Callable[[str], float],
-    ) -> None:
-        """``rate_per_s``: of a stream."""
-        self._state = state
-        self._queries = queries
-        self._compositor = compositor
-        self._rate_per_s = rate_per_s
+    #: Threads that each class keeps busy, held queries left out.
+    by_class: Mapping[str, float]
+    priorities: Mapping[str, float]
+    #: The class of the query that may come.
+    cls: str
+    workers: int
+    express: int
+    #: The classes that express workers serve.
+    urgent: frozenset[str]
+    #: Tuples that come to the query per ``PACE_S``.
+    tuples: int
+    #: What a job over them is believed to cost; None: nothing like it has run, so it is tried.
+    job_ns: float | None
+    #: What a job over nothing costs.
+    fixed_ns: float
 
-    def by_class(self) -> dict[str, float]:
-        """The classes' demand now; queries that are held ask for nothing."""
-        classes = self._state.network.classes
-        demand = {c.name: 0.0 for c in classes}
-        for cell in self._compositor.cells():
-            boxes = [b for b in cell.queries if not self._queries.status[b].held]
-            rate = self._rate(self._queries.facts[boxes[0]]) if boxes else 0.0
-            if rate:
-                every_s = max(PACE_S, cell.slide_ns / NS_PER_S)
-                job_ns = cell.cost.of(rate * every_s, len(boxes) - 1)
-                name = classes[self._state.query_class[boxes[0]]].name
-                demand[name] += job_ns / NS_PER_S / every_s
-        return demand
+    def judge(self, limit: float, trial_ns: Callable[[int, float], float]) -> Verdict:
+        """Judges the query.
 
-    def added(self, facts: QueryFacts, cls: int, trial_ns: Callable[[int], float]) -> float:
-        """What one more query asks for: a margin if it can run along, else jobs of its own.
-
-        ``trial_ns``: what a job of it over so many tuples takes, where nothing like it has run.
+        ``trial_ns``: what a job of it takes over so many tuples, where one over nothing takes
+        that.
         """
-        tuples = round(self._rate(facts) * PACE_S)
-        if not tuples:
-            return 0.0
-        costs = self._compositor.costs(facts.share_key, facts.kind)
-        if self._has_company(facts, cls):
-            return costs.margin_ns(tuples) / NS_PER_S / PACE_S
-        if facts.kind == "filter":  # its cost is known well enough
-            return costs.solo_ns(tuples) / NS_PER_S / PACE_S
-        return max(trial_ns(tuples), costs.solo_ns(0)) / NS_PER_S / PACE_S
-
-    def _rate(self, facts: QueryFacts) -> float:
-        return sum(self._rate_per_s(stream) for stream in facts.reads)
-
-    def _has_company(self, facts: QueryFacts, cls: int) -> bool:
-        return facts.share_key is not None and any(
-            other.share_key == facts.share_key
-            and self._state.query_class[b] == cls
-            and not self._queries.status[b].held
-            for b, other in enumerate(self._queries.facts)
-        )
-
-    def admit(
-        self, facts: QueryFacts, cls: int, limit: float, trial_ns: Callable[[int], float]
-    ) -> Verdict:
-        """Judges a query that is not there yet."""
-        state, classes = self._state, self._state.network.classes
-        priorities = {c.name: state.class_priority[i] for i, c in enumerate(classes)}
-        highest = highest_priority(state.class_priority, [*state.query_class, cls])
         return judge(
-            priorities, self.by_class(), classes[cls].name, self.added(facts, cls, trial_ns), limit,
-            workers=state.workers, express=state.express,
-            urgent={name for name, priority in priorities.items() if priority == highest},
+            self.priorities, self.by_class, self.cls, self.added(trial_ns), limit,
+            workers=self.workers, express=self.express, urgent=self.urgent,
         )  # fmt: skip
+
+    def added(self, trial_ns: Callable[[int, float], float]) -> float:
+        """Threads that it would keep busy."""
+        if not self.tuples:
+            return 0.0
+        job_ns = self.job_ns
+        if job_ns is None:
+            job_ns = max(trial_ns(self.tuples, self.fixed_ns), self.fixed_ns)
+        return job_ns / NS_PER_S / PACE_S
+
+
+def demand_for(
+    core: Core, facts: QueryFacts, cls: int, rate_per_s: Callable[[str], float]
+) -> Demand:
+    """The demand of a query that is not there yet; a margin if it can run along with others."""
+    state, classes = core.state, core.state.network.classes
+    priorities = {c.name: state.class_priority[i] for i, c in enumerate(classes)}
+    highest = highest_priority(state.class_priority, [*state.query_class, cls])
+    tuples = round(_rate(facts, rate_per_s) * PACE_S)
+    costs = core.compositor.costs(facts.share_key, facts.kind)
+    job_ns: float | None = None
+    if _has_company(core, facts, cls):
+        job_ns = costs.margin_ns(tuples)
+    elif facts.kind == "filter":  # its cost is known well enough
+        job_ns = costs.solo_ns(tuples)
+    return Demand(
+        by_class=_by_class(core, rate_per_s),
+        priorities=priorities,
+        cls=classes[cls].name,
+        workers=state.workers,
+        express=state.express,
+        urgent=frozenset(name for name, priority in priorities.items() if priority == highest),
+        tuples=tuples,
+        job_ns=job_ns,
+        fixed_ns=costs.solo_ns(0),
+    )
+
+
+def _by_class(core: Core, rate_per_s: Callable[[str], float]) -> dict[str, float]:
+    """The threads that each class keeps busy; queries that are held ask for nothing."""
+    classes, queries = core.state.network.classes, core.queries
+    demand = {c.name: 0.0 for c in classes}
+    for cell in core.compositor.cells():
+        boxes = [b for b in cell.queries if not queries.status[b].held]
+        rate = _rate(queries.facts[boxes[0]], rate_per_s) if boxes else 0.0
+        if rate:
+            every_s = max(PACE_S, cell.slide_ns / NS_PER_S)
+            job_ns = cell.cost.of(rate * every_s, len(boxes) - 1)
+            name = classes[core.state.query_class[boxes[0]]].name
+            demand[name] += job_ns / NS_PER_S / every_s
+    return demand
+
+
+def _rate(facts: QueryFacts, rate_per_s: Callable[[str], float]) -> float:
+    return sum(rate_per_s(stream) for stream in facts.reads)
+
+
+def _has_company(core: Core, facts: QueryFacts, cls: int) -> bool:
+    return facts.share_key is not None and any(
+        other.share_key == facts.share_key
+        and core.state.query_class[b] == cls
+        and not core.queries.status[b].held
+        for b, other in enumerate(core.queries.facts)
+    )

@@ -1,5 +1,8 @@
 """The machine that schedules queries: typed events in, instructions out.
 
+It is closed: nothing changes but in ``handle``, and others see it through frozen views
+(``view.EngineView``).
+
 It has no thread, no clock and does no I/O, so a test tells it what happened and compares what it
 answers, and a replay in virtual time takes the same decisions as a run on Spark:
 
@@ -16,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from daybreak.engine import events as ev
-from daybreak.engine.compositing import Compositor
+from daybreak.engine.admission import Demand, demand_for
 from daybreak.engine.core import Core, Settings
 from daybreak.engine.express import Express
 from daybreak.engine.inbox import Arrival, Inbox, Waiting
@@ -26,9 +29,10 @@ from daybreak.engine.journal import Journal, Origin
 from daybreak.engine.lifecycle import FULL, Lifecycle
 from daybreak.engine.orders import Order, Orders
 from daybreak.engine.overload import LoadShedding
-from daybreak.engine.queries import Owner, Queries, QueryBug, QueryFacts
+from daybreak.engine.queries import Owner, QueryBug, QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.engine.story import StoryLine, as_text, story_of
+from daybreak.engine.view import EngineView, changes_numbers_only, view_of
 from daybreak.policies.base import BasePolicy, Change, Plan, Wait, Work
 from daybreak.policies.reasons import Reason
 
@@ -55,7 +59,9 @@ class Engine:
         them, by stream."""
         #: What it has heard and answered. ``handle`` alone adds to it.
         self.journal = Journal(Origin.of(state, facts, inboxes, policy, settings, next_seq or {}))
+        self.settings = settings
         self._core = Core(state, facts, inboxes, policy, settings)
+        self._state, self._queries = self._core.state, self._core.queries
         self._lifecycle = Lifecycle(self._core)
         self._orders = Orders(self._core, self._lifecycle)
         self._express = Express(self._core.state)
@@ -68,9 +74,9 @@ class Engine:
         self._planned_ns = 0
         self._stopping = False
         #: The first segment that has not been handed to the queries, by stream.
-        self.next_seq = dict(next_seq or {})
+        self._next_seq = dict(next_seq or {})
         #: Rows that arrived so far, by stream.
-        self.arrived_rows: dict[str, int] = {}
+        self._arrived_rows: dict[str, int] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
             ev.Started: self._started,
             ev.Woke: self._woke,
@@ -95,6 +101,9 @@ class Engine:
             ev.Resume: self._lifecycle.resume,
             ev.Drop: self._lifecycle.drop,
         }
+        #: As others see it; any thread may read it.
+        self.view = self._view()
+        self._has_view = True
 
     def handle(self, now_ns: int, *events: ev.Event) -> list[Instruction]:
         """What is to be done because of these events, which happened by now.
@@ -115,6 +124,10 @@ class Engine:
             raise QueryBug(f"{bug}\n{self._told(bug.box)}", bug.box) from bug
         out, core.out = core.out, []
         self.journal.add(now_ns, events, out)
+        self._has_view = False
+        is_old = core.now_ns - self.view.at_ns >= self.settings.view_every_ns
+        if is_old or not all(map(changes_numbers_only, events)):
+            self.look()
         return out
 
     def story(self, box: int) -> list[StoryLine]:
@@ -122,31 +135,36 @@ class Engine:
 
         Of those that the journal keeps, and only since the query came.
         """
-        facts = self.queries.facts[box]
-        cls = self.state.query_class[box]
-        return story_of(self.journal.entries(), box, facts.reads, cls)
+        view = self.view
+        return story_of(self.journal.entries(), box, view.facts[box].reads, view.query_class[box])
 
     def _told(self, box: int) -> str:
-        names = [facts.name for facts in self.queries.facts]
+        self.look()
+        names = [facts.name for facts in self.view.facts]
         return "\n".join(as_text(line, box, names) for line in self.story(box)[-STORY_LINES:])
 
-    # What others may look at
+    # What others may look at, on the thread that calls ``handle``
 
-    @property
-    def state(self) -> JobState:
-        return self._core.state
+    def look(self) -> EngineView:
+        """Brings ``view`` up to this moment."""
+        if not self._has_view:
+            self.view, self._has_view = self._view(), True
+        return self.view
 
-    @property
-    def queries(self) -> Queries:
-        return self._core.queries
+    def _view(self) -> EngineView:
+        return view_of(self._core, self._next_seq, self._arrived_rows)
 
-    @property
-    def policy(self) -> BasePolicy:
-        return self._core.policy
+    def waiting(self, box: int) -> tuple[Waiting, ...]:
+        """What waits for a query, oldest first."""
+        return tuple(self._queries.inboxes[box].waiting)
 
-    @property
-    def compositor(self) -> Compositor:
-        return self._core.compositor
+    def cell(self, box: int) -> tuple[int, ...]:
+        """The queries that may run as one job with this one, and itself."""
+        return tuple(self._core.compositor.cell(box))
+
+    def demand(self, facts: QueryFacts, cls: int, rate_per_s: Callable[[str], float]) -> Demand:
+        """What one more query would ask for beside the others; ``rate_per_s``: of a stream."""
+        return demand_for(self._core, facts, cls, rate_per_s)
 
     @property
     def orders(self) -> Mapping[int, Order]:
@@ -165,9 +183,9 @@ class Engine:
     @property
     def quiet(self) -> bool:
         """Whether all that arrived is answered, as far as queries may run."""
-        retrying = any(s.state == "retrying" for s in self.queries.status)
+        retrying = any(s.state == "retrying" for s in self._queries.status)
         idle = not self.busy and not self._lifecycle.skips
-        return idle and not retrying and not any(self.state.pending)
+        return idle and not retrying and not any(self._state.pending)
 
     def explain(self, box: int, now_ns: int) -> Reason | None:
         """The policy's reason for how long a query waits or waited; it changes nothing."""
@@ -223,26 +241,26 @@ class Engine:
 
     def _may_start(self, plan: Plan) -> bool:
         """False if the plan was overtaken: its queries run or ran in another's job, or are held."""
-        owners = [self.queries.owner(step.box) for step in plan.steps]
+        owners = [self._queries.owner(step.box) for step in plan.steps]
         if Owner.PLANNED in owners:
             box = plan.steps[owners.index(Owner.PLANNED)].box
-            name = self.queries.facts[box].name
-            raise QueryBug(f"{self.policy.name} planned query {name!r}, which is running", box)
+            name, policy = self._queries.facts[box].name, self._core.policy.name
+            raise QueryBug(f"{policy} planned query {name!r}, which is running", box)
         if any(owner is not Owner.IDLE for owner in owners):
             return False
-        return any(self.state.pending[step.box] for step in plan.steps)
+        return any(self._state.pending[step.box] for step in plan.steps)
 
     # Events
 
     def _started(self, _event: ev.Started) -> None:
-        for box in range(len(self.queries)):
-            self.queries.inboxes[box].arrived_by(self._core.now_ns)
-            self.queries.show(box)
-            if pending := self.state.pending[box]:
+        for box in range(len(self._queries)):
+            self._queries.inboxes[box].arrived_by(self._core.now_ns)
+            self._queries.show(box)
+            if pending := self._state.pending[box]:
                 self._core.arrived(box, pending)
 
     def _woke(self, event: ev.Woke) -> None:
-        self.state.processor = event.processor
+        self._state.processor = event.processor
         self._orders.watch()
         self._hand_back(self._ingestion.watch())
         self._lifecycle.retry()
@@ -251,27 +269,27 @@ class Engine:
 
     def is_new(self, segment: Arrival) -> bool:
         """False of a batch that comes again after a crash: its tuples are counted already."""
-        return segment.seq >= self.next_seq.get(segment.stream, 0)
+        return segment.seq >= self._next_seq.get(segment.stream, 0)
 
     def _segment_arrived(self, event: ev.SegmentArrived) -> None:
         segment = event.segment
         if not self.is_new(segment):
             return
         stream = segment.stream
-        self.next_seq[stream] = segment.seq + 1
-        self.arrived_rows[stream] = self.arrived_rows.get(stream, 0) + segment.rows
-        for box in self.queries.readers(stream):
-            self.state.arrived[box] += segment.rows
-            self._core.arrived(box, self.queries.inboxes[box].arrive(segment))
+        self._next_seq[stream] = segment.seq + 1
+        self._arrived_rows[stream] = self._arrived_rows.get(stream, 0) + segment.rows
+        for box in self._queries.readers(stream):
+            self._state.arrived[box] += segment.rows
+            self._core.arrived(box, self._queries.inboxes[box].arrive(segment))
 
     def _watermark_raised(self, event: ev.WatermarkRaised) -> None:
-        for box in self.queries.readers(event.tick.stream):
-            self._core.arrived(box, self.queries.inboxes[box].tick(event.tick))
+        for box in self._queries.readers(event.tick.stream):
+            self._core.arrived(box, self._queries.inboxes[box].tick(event.tick))
 
     def _range_arrived(self, event: ev.RangeArrived) -> None:
         for box in event.boxes:
-            self.state.arrived[box] += event.item.tuples
-            self.queries.inboxes[box].put(event.item)
+            self._state.arrived[box] += event.item.tuples
+            self._queries.inboxes[box].put(event.item)
             self._core.arrived(box, event.item.tuples)
 
     def _ingested(self, event: ev.Ingested) -> None:
@@ -286,29 +304,29 @@ class Engine:
         order = self._orders.ended(event)
         (self._express.idle if order.express else self._idle).append(order.worker)
         if self._shedding is not None:
-            self._shedding.settle(b for b in order.boxes if not self.queries.in_job(b))
+            self._shedding.settle(b for b in order.boxes if not self._queries.in_job(b))
 
     def _log_full(self, event: ev.LogFull) -> None:
         """Lagging queries that may skip do so; the others hold up the sources."""
         skips: dict[int, int] = {}
-        for box, status in enumerate(self.queries.status):
-            if status.state == "dropped" or self.queries.in_job(box) or self._blocks(box):
+        for box, status in enumerate(self._queries.status):
+            if status.state == "dropped" or self._queries.in_job(box) or self._blocks(box):
                 continue
             if self.skipping(box):
                 continue
-            if self.queries.facts[box].answers == "windows":
+            if self._queries.facts[box].answers == "windows":
                 skips[box] = event.windows.get(box, 0)
             else:
-                skips[box] = tuples_before(self.queries.inboxes[box].waiting, event.cut)
+                skips[box] = tuples_before(self._queries.inboxes[box].waiting, event.cut)
         self._lifecycle.skip({b: n for b, n in skips.items() if n}, FULL)
 
     def _blocks(self, box: int) -> bool:
         """Whether a query rather slows the sources down than loses rows."""
-        declared = self.queries.facts[box].on_full
+        declared = self._queries.facts[box].on_full
         if declared is not None:
             return declared == "block"
-        priorities = self.state.class_priority
-        return priorities[self.state.query_class[box]] == max(priorities)
+        priorities = self._state.class_priority
+        return priorities[self._state.query_class[box]] == max(priorities)
 
     def _stop(self, _event: ev.Stop) -> None:
         self._stopping = True
@@ -316,39 +334,39 @@ class Engine:
     # Commands
 
     def _changed(self, what: Any, subject: int) -> None:
-        self.policy.on_change(Change(what, subject), self._core.now_ns)
+        self._core.policy.on_change(Change(what, subject), self._core.now_ns)
 
     def _set_priority(self, event: ev.SetPriority) -> None:
-        self.state.class_priority[event.cls] = event.priority
+        self._state.class_priority[event.cls] = event.priority
         self._changed("class-priority", event.cls)
 
     def _assign_class(self, event: ev.AssignClass) -> None:
-        self.state.query_class[event.box] = event.cls
+        self._state.query_class[event.box] = event.cls
         self._changed("query-class", event.box)
 
     def _set_weight(self, event: ev.SetWeight) -> None:
-        self.state.subscribers.pop(event.box, None)  # from now on it follows them no more
-        self.state.query_weight[event.box] = event.weight
+        self._state.subscribers.pop(event.box, None)  # from now on it follows them no more
+        self._state.query_weight[event.box] = event.weight
         self._changed("weight", event.box)
 
     def _set_subscribers(self, event: ev.SetSubscribers) -> None:
-        for box in dict.fromkeys([*self.state.subscribed(event.box, event.count), event.box]):
+        for box in dict.fromkeys([*self._state.subscribed(event.box, event.count), event.box]):
             self._changed("weight", box)
 
     def _add_query(self, event: ev.AddQuery) -> None:
         core, box = self._core, event.box
-        self.state.adopt(event.network)
-        self.state.renew(box)
+        self._state.adopt(event.network)
+        self._state.renew(box)
         inbox = event.inbox.copy()  # the journal keeps the event as it came
         inbox.arrived_by(core.now_ns)
-        self.queries.add(box, event.facts, inbox)
-        self.queries.own(box, Owner.IDLE)
+        self._queries.add(box, event.facts, inbox)
+        self._queries.own(box, Owner.IDLE)
         core.compositor.adopt(box)
         if self._shedding is not None:
             self._shedding.forget(box)
         if core.policy.keeps_learning():
             core.policy.on_query_added(box, core.now_ns)
-            core.arrived(box, self.state.pending[box])
+            core.arrived(box, self._state.pending[box])
         else:  # it sizes its tables when it is attached: a fresh one begins from nothing
             core.switch(type(core.policy)(core.policy.params), core.settings.seed)
 

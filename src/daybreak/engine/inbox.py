@@ -87,6 +87,10 @@ class Inbox:
     waiting: deque[Waiting] = field(default_factory=deque)
     tuples: int = 0
     arrival_sum_ns: int = 0
+    #: The tuples by stream; 0 where all were taken.
+    by_stream: dict[str, int] = field(default_factory=dict)
+    #: How many of the tuples last taken the job is to read at most; None: all of them.
+    allowed: int | None = None
 
     @classmethod
     def of(cls, waiting: Iterable[Waiting]) -> Inbox:
@@ -110,6 +114,7 @@ class Inbox:
         """An inbox that holds the same, and changes by itself."""
         twin = copy(self)
         twin.waiting = self.waiting.copy()
+        twin.by_stream = self.by_stream.copy()
         return twin
 
     def arrive(self, segment: Arrival) -> int:
@@ -169,8 +174,10 @@ class Inbox:
         return self.waiting[0].arrival_ns if self.waiting else 0
 
     def _count(self, item: Waiting, sign: int) -> None:
-        self.tuples += sign * item.tuples
-        self.arrival_sum_ns += sign * item.tuples * item.arrival_ns
+        counted = sign * item.tuples
+        self.tuples += counted
+        self.arrival_sum_ns += counted * item.arrival_ns
+        self.by_stream[item.stream] = self.by_stream.get(item.stream, 0) + counted
 
 
 class WholeInbox(Inbox):

@@ -21,6 +21,8 @@ class Group(NamedTuple):
     taken: tuple[Waiting, ...]
     #: The queries whose composite is compiled: those that run, and others like them.
     cell: tuple[int, ...]
+    #: Where a source decides what a job reads: how much of it may be read; None: all of it.
+    allowed: int | None = None
 
     @property
     def tuples(self) -> int:

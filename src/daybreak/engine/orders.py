@@ -103,7 +103,8 @@ class Orders:
             core.queries.show(b)
         for rider in riders:
             core.queries.own(rider, Owner.RIDING)
-        return Group((step.box, *riders), tuple(taken), tuple(cell))
+        allowed = inboxes[step.box].allowed
+        return Group((step.box, *riders), tuple(taken), tuple(cell), allowed)
 
     def _joins(self, box: int, taken: Sequence[Waiting], tuples: int, cuts: bool) -> bool:
         """Takes the same for a rider; False, and nothing is taken, if it is at another place.

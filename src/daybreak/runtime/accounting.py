@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from daybreak.engine.engine import Engine
 from daybreak.engine.instructions import Account, AccountFailure, Shed, StartJob
-from daybreak.engine.queries import Queries
-from daybreak.engine.state import SystemState
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
@@ -16,8 +15,7 @@ class Accounts:
 
     def __init__(
         self,
-        state: SystemState,
-        queries: Queries,
+        engine: Engine,
         monitor: Monitor,
         recorder: Recorder | None = None,
         history: History | None = None,
@@ -28,8 +26,7 @@ class Accounts:
 
         ``waits`` notes the slowest answers; a replay has none.
         """
-        self._state = state
-        self._queries = queries
+        self._engine = engine
         self.monitor = monitor
         self._recorder = recorder
         self.history = history
@@ -59,6 +56,7 @@ class Accounts:
     def ran(self, job: Account) -> None:
         """Books a job on its queries."""
         ran, monitor, history, start_ns = job.ran, self.monitor, self.history, self.start_ns
+        view = self._engine.view
         tuples = sum(item.tuples for item in job.taken)
         left_ns = ran.committed_at_ns - start_ns
         monitor.work_ns += ran.work_ns
@@ -71,13 +69,13 @@ class Accounts:
                 monitor.was_stale(box, since_ns - start_ns, left_ns)
                 if history is not None:
                     history.was_stale(box, since_ns, ran.committed_at_ns)
-            cls = self._state.query_class[box]
+            cls = view.query_class[box]
             for item in job.taken:
                 monitor.answered(box, item.arrival_ns - start_ns, left_ns, item.tuples, cls)
                 if history is not None:
                     history.answered(box, item.arrival_ns, ran.committed_at_ns, item.tuples)
             if self._recorder is not None:
-                name = self._queries.facts[box].name
+                name = view.facts[box].name
                 self._recorder.ran(name, left_ns, tuples, rows, share, len(job.boxes))
         if history is not None:
             end_ns = ran.began_ns + ran.work_ns + ran.commit_ns
@@ -110,7 +108,8 @@ class Accounts:
         if self._waits is not None:
             self._waits.tick(now_ns)
         if now_ns - self.start_ns >= monitor.next_sample_ns:
-            monitor.sample(now_ns - self.start_ns, self._state)
+            monitor.sample(now_ns - self.start_ns, self._engine.look())
         if self.history is not None:
             busy_ns = monitor.work_ns + monitor.call_ns
-            self.history.tick(now_ns, self._state.arrived, monitor.scheduling_ns, busy_ns)
+            arrived = self._engine.look().arrived
+            self.history.tick(now_ns, arrived, monitor.scheduling_ns, busy_ns)

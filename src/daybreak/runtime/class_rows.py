@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daybreak.engine.state import SystemState
+from daybreak.engine.view import Figures
 from daybreak.runtime.classes import inversion_ratios
 from daybreak.runtime.history import History
 from daybreak.runtime.snapshot import ClassPoint, ClassRow, QueryRow
@@ -16,20 +16,20 @@ NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 
 
 def class_rows(
-    state: SystemState, history: History, queries: Sequence[QueryRow]
+    figures: Figures, history: History, queries: Sequence[QueryRow]
 ) -> tuple[ClassRow, ...]:
     """A row for each class of the network, in its order; ``queries``: those to be counted."""
     points = list(history.points)[-1:]
-    recent = points[0].classes if points else (NOTHING_YET,) * len(state.class_priority)
+    recent = points[0].classes if points else (NOTHING_YET,) * len(figures.class_priority)
     means = np.array([np.nan if c.mean_s is None else c.mean_s for c in recent])
-    inversion = [*inversion_ratios(state.class_priority, means).tolist(), 0.0]
+    inversion = [*inversion_ratios(figures.class_priority, means).tolist(), 0.0]
     starving, found = history.starving(), []
-    for c, (cls, spread) in enumerate(zip(state.network.classes, history.spreads(), strict=True)):
+    for c, (cls, spread) in enumerate(zip(figures.network.classes, history.spreads(), strict=True)):
         members = [q for q in queries if q.cls == cls.name]
         found.append(
             ClassRow(
                 name=cls.name,
-                priority=state.class_priority[c],
+                priority=figures.class_priority[c],
                 queries=len(members),
                 recent=recent[c],
                 spread=spread,

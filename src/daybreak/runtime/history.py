@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.engine.state import SystemState
+from daybreak.engine.view import Figures
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.parts.rates.arrival_rates import ArrivalRates
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios, starvation_alarms_over
@@ -62,9 +62,10 @@ class _Totals(NamedTuple):
 class History:
     """Written by one thread, read by any."""
 
-    def __init__(self, state: SystemState, start_ns: int) -> None:
-        classes = len(state.network.classes)
-        self._state = state
+    def __init__(self, figures: Callable[[], Figures], start_ns: int) -> None:
+        """``figures``: how the system stands now; any thread may call it."""
+        classes = len(figures().network.classes)
+        self._figures = figures
         self._start_ns = start_ns
         #: Three numbers an answer: query, response time (ns), tuples.
         self._fresh = array("q")
@@ -126,7 +127,7 @@ class History:
         """
         if now_ns - self._totals[-1].at_ns < EVERY_NS:
             return
-        queries = len(self._state.query_class)
+        queries = len(self._figures().query_class)
         stale = _grown(np.array(self._stale_ns, np.float64), queries)
         totals = _Totals(now_ns, stale, np.array(arrived, np.float64), scheduling_ns, busy_ns)
         self._rates.note(now_ns, arrived)
@@ -138,10 +139,10 @@ class History:
 
     def _close(self, now: _Totals) -> None:
         """The answers of the last second become arrays, counted in bins."""
-        state, classes = self._state, len(self._state.network.classes)
+        figures, classes = self._figures(), len(self._figures().network.classes)
         fresh, self._fresh = self._fresh, array("q")
         query, latency_ns, tuples = np.frombuffer(fresh, np.int64).reshape(-1, 3).T
-        cls = np.array(state.query_class, np.int64)[query]
+        cls = np.array(figures.query_class, np.int64)[query]
         second = _Second(cls, latency_ns / NS_PER_S, self._worth(query, latency_ns), tuples)
         self._seconds.append(second)
         bins = np.searchsorted(_BOUNDS_S, second.response_s) + cls * len(_MIDDLES_S)
@@ -154,15 +155,16 @@ class History:
         means = np.full(classes, np.nan)
         np.divide(sums, left, out=means, where=left > 0)
         came = now.arrived - _grown(self._totals[-1].arrived, len(now.arrived))
-        of = np.array(state.query_class[: len(came)], np.int64)
+        of = np.array(figures.query_class[: len(came)], np.int64)
         arrived = np.bincount(of, came, minlength=classes).astype(np.int64)
         self._over.append(((now.at_ns - self._start_ns) / NS_PER_S, means, left, arrived))
 
     def _worth(self, query: Ints, latency_ns: Ints) -> Floats:
         """Utilities; queries that share a graph are looked up together."""
         worth = np.full(len(query), np.nan)
-        graphs = {id(q.qos): q.qos for q in self._state.network.queries if q.qos is not None}
-        of = np.array([id(q.qos) for q in self._state.network.queries], np.int64)[query]
+        queries = self._figures().network.queries
+        graphs = {id(q.qos): q.qos for q in queries if q.qos is not None}
+        of = np.array([id(q.qos) for q in queries], np.int64)[query]
         for key, graph in graphs.items():
             mine = of == key
             if mine.any():
@@ -170,13 +172,13 @@ class History:
         return worth
 
     def _point(self, now: _Totals) -> Point:
-        state, seconds = self._state, list(self._seconds)
-        priorities = state.class_priority
+        figures, seconds = self._figures(), list(self._seconds)
+        priorities = figures.class_priority
         recent = _Second(*(np.concatenate(parts) for parts in zip(*seconds, strict=True)))
         waiting = np.zeros(len(priorities), np.int64)
-        np.add.at(waiting, _box_classes(state), np.array(state.pending, np.int64))
+        np.add.at(waiting, _box_classes(figures), np.array(figures.pending, np.int64))
         stale, found = self.staleness(), []
-        weights = np.array(state.query_class), np.array(state.query_weight)
+        weights = np.array(figures.query_class), np.array(figures.query_weight)
         for c in range(len(priorities)):
             mine = recent.cls == c
             one = summarise(recent.response_s[mine], recent.utility[mine], recent.tuples[mine])
@@ -211,9 +213,11 @@ class History:
             inversion=round(float(inversion_ratios(priorities, means).sum()), 4),
             starvation=starvation,
             scheduler_share=round(
-                (now.scheduling_ns - before.scheduling_ns) / span_ns / (state.threads + 1), 5
+                (now.scheduling_ns - before.scheduling_ns) / span_ns / (figures.threads + 1), 5
             ),
-            busy_share=min(1.0, round((now.busy_ns - before.busy_ns) / span_ns / state.threads, 4)),
+            busy_share=min(
+                1.0, round((now.busy_ns - before.busy_ns) / span_ns / figures.threads, 4)
+            ),
         )
 
     # By anybody
@@ -232,7 +236,7 @@ class History:
 
     def spreads(self) -> list[Spread | None]:
         """Box plots of the last minute, by class."""
-        classes = len(self._state.network.classes)
+        classes = len(self._figures().network.classes)
         counted = sum(list(self._bins), np.zeros((classes, len(_MIDDLES_S)), np.int64))
         return [_spread(of_class) for of_class in counted]
 
@@ -255,9 +259,9 @@ def _spread(counts: Ints) -> Spread | None:
     return Spread(*(round(float(s), 6) for s in _MIDDLES_S[np.searchsorted(reached, wanted)]))
 
 
-def _box_classes(state: SystemState) -> list[int]:
+def _box_classes(figures: Figures) -> list[int]:
     """A shared box counts in the highest class it serves."""
-    return [min(state.query_class[q] for q in of) for of in state.network.box_queries]
+    return [min(figures.query_class[q] for q in of) for of in figures.network.box_queries]
 
 
 def _grown(values: Floats, size: int) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.engine.shedding import work_ahead_ns
-from daybreak.engine.state import SystemState
+from daybreak.engine.view import Figures
 from daybreak.model.network import Network
 from daybreak.policies.base import Policy, Work
 from daybreak.runtime.report import (
@@ -124,27 +124,28 @@ class Monitor:
         """So many tuples were dropped at an input box (load shedding)."""
         self._dropped[box] += tuples
 
-    def sample(self, now_ns: int, state: SystemState, offered_ns: float | None = None) -> None:
+    def sample(self, now_ns: int, figures: Figures, offered_ns: float | None = None) -> None:
         """Records the backlog, at most once per sampling period.
 
         ``offered_ns`` is the work of all tuples that have come in so far, dropped or not; left
         out, it is taken to be what was done, is queued or was dropped, without calls under way.
         """
-        if self._box_class_for != state.query_class:
+        if self._box_class_for != list(figures.query_class):
             # A shared box counts in the highest class it serves.
-            self._box_class_for = list(state.query_class)
+            self._box_class_for = list(figures.query_class)
             self._box_class = np.array(
-                [min(state.query_class[q] for q in qs) for qs in self.network.box_queries]
+                [min(figures.query_class[q] for q in qs) for qs in self.network.box_queries]
             )
-        if self._ahead_for != (state.cost_ns, state.selectivity):
-            self._ahead_for = (list(state.cost_ns), list(state.selectivity))
-            self._ahead_ns = np.array(work_ahead_ns(state))
-        pending = np.array(state.pending, dtype=np.float64)
+        estimates = list(figures.cost_ns), list(figures.selectivity)
+        if self._ahead_for != estimates:
+            self._ahead_for = estimates
+            self._ahead_ns = np.array(work_ahead_ns(figures))
+        pending = np.array(figures.pending, dtype=np.float64)
         classes = len(self.network.classes)
         backlog = np.bincount(self._box_class, weights=pending, minlength=classes)
         self._sampled_ns.append(now_ns)
         self._backlog.append(backlog.astype(np.int64))
-        self._done_ns.append(sum(state.work_ns))
+        self._done_ns.append(sum(figures.work_ns))
         shed_ns = sum([n * self._ahead_ns[b] for b, n in self._dropped.items()])
         if offered_ns is None:
             offered_ns = self._done_ns[-1] + float(pending @ self._ahead_ns) + shed_ns
@@ -213,17 +214,17 @@ class Monitor:
 
     def report(
         self,
-        state: SystemState,
+        figures: Figures,
         end_ns: int,
         threads: int,
         manifest: Mapping[str, Any],
         offered_ns: float | None = None,
     ) -> RunReport:
         """Freezes the run; ``threads`` is how many shared the time that was spent."""
-        self.sample(end_ns, state, offered_ns)
+        self.sample(end_ns, figures, offered_ns)
         answers = any(self._tuples)
         return replace(
-            self.head(state, end_ns, threads, manifest),
+            self.head(figures, end_ns, threads, manifest),
             outputs=self._outputs(),
             stale=Stale.of(self._stale) if answers else None,
             backlog=self._waiting(),
@@ -236,7 +237,7 @@ class Monitor:
         )
 
     def head(
-        self, state: SystemState, end_ns: int, threads: int, manifest: Mapping[str, Any]
+        self, figures: Figures, end_ns: int, threads: int, manifest: Mapping[str, Any]
     ) -> RunReport:
         """The report without its series: what is known at this moment, and kept."""
         spent = TimeSpent(
@@ -250,13 +251,13 @@ class Monitor:
         )
         nothing = np.empty(0, np.int64)
         return RunReport(
-            manifest={**manifest, "workers": state.workers, "decisions": self.decisions},
+            manifest={**manifest, "workers": figures.workers, "decisions": self.decisions},
             classes=tuple(c.name for c in self.network.classes),
-            priorities=tuple(state.class_priority),
+            priorities=tuple(figures.class_priority),
             queries=tuple(q.name for q in self.network.queries),
-            query_class=tuple(state.query_class),
+            query_class=tuple(figures.query_class),
             qos=tuple(q.qos for q in self.network.queries),
-            weights=tuple(state.query_weight),
+            weights=tuple(figures.query_weight),
             spent=spent,
             outputs=Outputs(nothing.astype(np.int32), nothing, nothing, nothing),
             backlog=Backlog(
@@ -267,13 +268,13 @@ class Monitor:
             ),
             boxes={
                 "box": [b.name for b in self.network.boxes],
-                "calls": list(state.calls),
-                "tuples_in": list(state.tuples_in),
-                "tuples_out": list(state.tuples_out),
-                "work_ns": list(state.work_ns),
-                "cost_ns": list(state.cost_ns),
-                "selectivity": list(state.selectivity),
-                "pending": list(state.pending),
+                "calls": list(figures.calls),
+                "tuples_in": list(figures.tuples_in),
+                "tuples_out": list(figures.tuples_out),
+                "work_ns": list(figures.work_ns),
+                "cost_ns": list(figures.cost_ns),
+                "selectivity": list(figures.selectivity),
+                "pending": list(figures.pending),
             },
         )
 

@@ -89,7 +89,7 @@ class _Driver:
                 self._steady_ns += self._steps.stopped_ns
                 first_ns += self._steps.stopped_ns
             item = Waiting(self._clock.now_ns(), "s", 5, n)
-            self._tell(Woke(), RangeArrived(tuple(range(len(self._engine.queries))), item))
+            self._tell(Woke(), RangeArrived(tuple(range(len(self._engine.view.facts))), item))
         self._pass_until(self._steady_ns + SOON_NS)
 
     def _pass_until(self, until_ns: int) -> None:
@@ -134,8 +134,8 @@ class _Driver:
     @property
     def waiting(self) -> list[str]:
         """Queries that have not answered all."""
-        queries = self._engine.queries
-        return [f.name for f, i in zip(queries.facts, queries.inboxes, strict=True) if i.tuples]
+        view = self._engine.look()
+        return [f.name for f, n in zip(view.facts, view.waiting, strict=True) if n]
 
 
 def serves_rows_whatever_clocks_do(make: Make) -> None:

@@ -179,7 +179,7 @@ class VirtualDriver:
         self._progress = progress
         #: Tuples that each query has answered or given up so far.
         self._past = [0] * len(queries.share_keys)
-        threads = engine.state.threads
+        threads = engine.view.threads
         self._ends = [NEVER] * threads
         self._given: list[tuple[int, list[_Job]]] = [(0, [])] * threads
         self._wake_ns = NEVER

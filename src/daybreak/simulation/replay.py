@@ -148,10 +148,11 @@ class Replay:
                 seed=seed,
                 rider_bound_ns=self.bound_ns,
                 shedding=None if shedding is None else SheddingParams(**shedding),
+                view_every_ns=NEVER,  # nobody reads it meanwhile
             ),
         )  # fmt: skip
         monitor = Monitor(self.network, sample_every_ns=max(span_ns // 200, 1))
-        accounts = Accounts(state, engine.queries, monitor, recorder)
+        accounts = Accounts(engine, monitor, recorder)
         driver = VirtualDriver(
             engine, accounts, self.queries, self.deliveries,
             end_ns=NEVER - 1 if self.drained else span_ns, decide_ns=self.decide_ns,
@@ -166,11 +167,11 @@ class Replay:
         manifest = {
             "daybreak": __version__,
             "world": "replay",
-            **engine.policy.told(),
+            **engine.view.policy.report(0),
             **{key: value for key, value in about.items() if key in kept},
         }
         end_ns = driver.now_ns if driver.jobs_left <= 0 else max(span_ns, driver.now_ns)
-        return monitor.report(state, end_ns, state.threads + 1, manifest)
+        return monitor.report(engine.look(), end_ns, state.threads + 1, manifest)
 
 
 def _decide_ns(report: RunReport) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args
 import pyarrow as pa
 
 from daybreak.engine.admission import Verdict
+from daybreak.engine.view import PolicyView
 from daybreak.model.declarations import MEMORY, query_from
 from daybreak.model.errors import ConfigError, QueryFailed, suggestion
 from daybreak.model.limits import Limits
@@ -186,9 +187,9 @@ class Run:
         return self.parts.storage.rundir.root
 
     @property
-    def policy(self) -> BasePolicy:
+    def policy(self) -> PolicyView:
         """The policy that decides now."""
-        return self.parts.scheduling.driver.engine.policy
+        return self.parts.scheduling.driver.engine.view.policy
 
     @property
     def changes(self) -> list[dict[str, object]]:

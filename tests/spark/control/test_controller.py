@@ -130,11 +130,10 @@ class World:
         state = JobState(app.network, 1)
         facts = [facts_of(r, app.specs[r.name], prepared=False) for r in self.catalog.runnables]
         engine = Engine(state, facts, [Inbox() for _ in NAMES], app.policy, Settings())
-        figures = Figures(state)
+        figures = Figures(engine)
         accounts = Accounts(
-            state, engine.queries, figures.monitor, figures.recorder, figures.history,
-            figures.start_ns,
-        )  # fmt: skip
+            engine, figures.monitor, figures.recorder, figures.history, figures.start_ns
+        )
         hooks = Hooks(
             lambda _tag: cast(JobRunner, Runner()), lambda _tag: None, lambda _loop: None,
             lambda _given, _why: None,
@@ -268,10 +267,10 @@ def test_a_dropped_query_is_gone_from_the_log_and_from_the_status(world: World) 
 def test_a_policy_takes_over(world: World) -> None:
     answer = world.protocol.handle("set-policy", {"policy": "stride", "parameters": {"train": 7}})
     assert answer == {"policy": "stride", "parameters": answer["parameters"]}
-    assert world.driver.engine.policy.settings()["train"] == 7
+    assert world.driver.engine.view.policy.parameters["train"] == 7
     with pytest.raises(ConfigError, match="makes no sense on Spark"):
         world.controller.execute(UsePolicy(make_policy_with("taat")))
-    assert world.driver.engine.policy.name == "stride"
+    assert world.driver.engine.view.policy.name == "stride"
 
 
 @pytest.mark.parametrize(

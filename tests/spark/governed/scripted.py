@@ -74,7 +74,7 @@ class Bench:
         self.record: RecordOnDisk | None = None
         if record is not None:
             roster = self.driver.roster
-            about = lambda: {"world": "governed", **roster.policy.told(roster.start_ns)}  # noqa: E731
+            about = lambda: {"world": "governed", **roster.policy.report(roster.start_ns)}  # noqa: E731
             self.driver.record = self.record = RecordOnDisk(
                 RecordParts(record, 2**20), roster, 1, about
             )

@@ -19,7 +19,7 @@ from daybreak.spark.governed.class_book import Assignment
 
 def state_of(bench: Bench, name: str) -> str:
     assert bench.driver.roster.engine is not None
-    return bench.driver.roster.engine.queries.status[bench.driver.roster.queries[name].box].state
+    return bench.driver.roster.engine.look().states[bench.driver.roster.queries[name].box]
 
 
 def test_every_query_is_granted_its_first_micro_batch_one_at_a_time() -> None:
@@ -57,7 +57,7 @@ def test_a_policy_decides_how_much_a_micro_batch_reads() -> None:
     left = (UnitGroup(round(time.time() * 1000), 0, 7),)
     assert bench.hear(bench.ready("q", rows=200, units=2, left=left)) == ["q"]
     assert bench.driver.roster.engine is not None
-    assert bench.driver.roster.engine.state.tuples_in[0] == 300
+    assert bench.driver.roster.engine.look().tuples_in[0] == 300
 
 
 def test_a_source_that_gives_nothing_of_what_waits_holds_no_worker() -> None:
@@ -78,12 +78,14 @@ def test_rows_are_estimated_from_files_and_corrected_by_what_was_read() -> None:
     bench.running("q")
     assert bench.hear(bench.pending("q", 1)) == ["q"]
     bench.hear(bench.ready("q", rows=100, units=1))
-    assert bench.driver.roster.engine is not None
-    state = bench.driver.roster.engine.state
+    engine = bench.driver.roster.engine
+    assert engine is not None
+    state = engine.look()
     assert (state.tuples_in[0], state.arrived[0], state.pending[0]) == (100, 100, 0)
     assert bench.hear(bench.pending("q", 4)) == ["q"], "four files are 400 rows by now"
     left = (UnitGroup(round(time.time() * 1000), 0, 3),)
     assert bench.hear(bench.ready("q", rows=90, units=1, left=left)) == ["q"], "three are left"
+    state = engine.look()
     assert (state.tuples_in[0], state.arrived[0]) == (190, 190 + 300 - 9), "at 97 rows a file"
 
 
@@ -239,7 +241,7 @@ def test_a_restart_that_works_continues_where_the_query_failed() -> None:
     bench.hear(bench.ready("q again", 7, 1))
     assert state_of(bench, "q") == "running"
     assert bench.driver.roster.engine is not None
-    assert bench.driver.roster.engine.state.tuples_in[0] == 7
+    assert bench.driver.roster.engine.look().tuples_in[0] == 7
 
 
 def test_queries_that_run_free_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +278,7 @@ def test_a_query_that_hangs_costs_a_worker_once_and_is_listed() -> None:
     assert bench.hear(bench.pending("other", 1)) == []
     roster = bench.driver.roster
     assert roster.engine is not None
-    status = roster.engine.queries.status[roster.queries["hangs"].box]
+    engine, box = roster.engine, roster.queries["hangs"].box
     # As if ``GRACE_S`` had passed: the engine gives its micro-batch up.
     order = next(iter(roster.engine.orders.values()))
     order.began_ns -= 10 * 10**9
@@ -284,7 +286,7 @@ def test_a_query_that_hangs_costs_a_worker_once_and_is_listed() -> None:
     assert "hangs" in bench.bridge.cancelled
     assert list(roster.failures()) == ["hangs"]
     assert bench.hear(bench.ready("other", 1, 1)) == []
-    until(lambda: bench.hear() == [] and status.state == "running", "its retry")
+    until(lambda: bench.hear() == [] and engine.look().states[box] == "running", "its retry")
     for _ in range(5):
         assert bench.hear(bench.pending("hangs", 3)) == [], "no grant while it hangs"
     assert bench.hear(bench.pending("other", 1)) == ["other"], "nor a worker"
@@ -293,4 +295,4 @@ def test_a_query_that_hangs_costs_a_worker_once_and_is_listed() -> None:
     assert bench.hear(bench.ready("hangs", 1, 1, left=left)) == ["hangs"], "what waits is known"
     assert roster.failures() == {}
     assert bench.hear(bench.ready("hangs", 2, 2)) == []
-    assert status.failures == 0
+    assert engine.look().failures[box] == 0

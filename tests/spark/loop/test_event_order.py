@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+from tests.engine.inside import inside
 from tests.engine.journal import assert_repeats_itself
 from tests.engine.made import First, Segment, network_of
 from tests.until import until
@@ -48,7 +49,7 @@ def driver_of(
     engine = Engine(state, FACTS, [Inbox(), Inbox()], Idle(), Settings())
     runner = cast(Any, type("Runner", (), {"close": nothing}))
     hooks = Hooks(lambda _tag: runner(), nothing, tidy, nothing, processor=processor)
-    accounts = Accounts(state, engine.queries, Monitor(network))
+    accounts = Accounts(engine, Monitor(network))
     driver = Driver(engine, accounts, cast(Any, ["p", "q"]), hooks, 60.0)
     yield driver, engine
     driver.stop()
@@ -75,7 +76,7 @@ def test_what_maintenance_finds_comes_after_what_has_arrived_before() -> None:
         until(lambda: isinstance(events(engine)[-1], Woke))
     came = [type(e) for e in events(engine) if not isinstance(e, Woke)]
     assert came[:4] == [Started, SegmentArrived, LogFull, Skipped]
-    assert engine.state.pending == [0, 0], "the log was full of rows that the engine knew"
+    assert inside(engine).state.pending == [0, 0], "the log was full of rows that the engine knew"
 
 
 def test_commands_keep_their_place_among_events() -> None:
@@ -94,9 +95,9 @@ def test_commands_keep_their_place_among_events() -> None:
 def test_the_use_of_the_cores_is_an_event() -> None:
     read = iter(range(1, 1000))
     with driver_of(processor=lambda: ProcessorUse(2, next(read), 7)) as (driver, engine):
-        assert engine.state.processor is None
+        assert inside(engine).state.processor is None
         driver.start()
         until(lambda: Woke(ProcessorUse(2, 2, 7)) in events(engine))
     woke = [e.processor for e in events(engine) if isinstance(e, Woke)]
     assert woke[:3] == [None, ProcessorUse(2, 1, 7), ProcessorUse(2, 2, 7)]
-    assert engine.state.processor == woke[-1]
+    assert inside(engine).state.processor == woke[-1]

@@ -70,7 +70,9 @@ def test_windows_that_a_timestamp_holds_are_computed(
         feed(run, [("a", k, rows[k * 10 : k * 10 + 10]) for k in range(3)])
         run.drain(flush=True)
         assert not run.failures
-        waiting = [run.parts.scheduling.driver.waiting(box)[0] for box in range(len(QUERIES))]
+        waiting = [
+            run.parts.scheduling.driver.engine.view.waiting[box] for box in range(len(QUERIES))
+        ]
         assert not any(waiting)
     expected = batch(spark, rows)
     for name in QUERIES:

@@ -123,13 +123,13 @@ def test_a_log_that_is_a_little_too_full_costs_a_few_windows(
         for k in range(windows + 1)
     ]  # fmt: skip
     with app.run("fcfs", run_dir=tmp_path / "run") as run:
-        cells = [len(cell.queries) for cell in run.parts.scheduling.driver.engine.state.cells]
+        cells = [len(run.parts.scheduling.driver.engine.cell(b)) for b in range(len(names))]
         assert max(cells) == MOST_WINDOWS, "the code of one plan is limited"
         for name in names:
             run.pause(name)
         feed(run, segments)
-        waiting = run.parts.scheduling.driver.waiting
-        until(lambda: all(waiting(b)[0] >= (windows - 1) * rows for b in range(len(names))))
+        engine = run.parts.scheduling.driver.engine
+        until(lambda: min(engine.view.waiting[: len(names)]) >= (windows - 1) * rows)
         held = run.parts.keeping.retention.unread_bytes()
     limits = Limits(log_max_bytes=round(held / 1.05))
     with app.run("fcfs", run_dir=tmp_path / "run", limits=limits) as run:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+from tests.engine.inside import inside
 from tests.spark.windows.logs import START, Log, Row, S, bag, batch, declare, feed, sliding
 
 from daybreak.model import ConfigError, EngineBug
@@ -122,7 +123,9 @@ def test_rows_of_a_narrower_schema_are_read_as_the_present_one(
             feed(run, [("b", k, others[k * 20 : k * 20 + 20])])
         run.drain(flush=True)
         assert not run.failures
-        waiting = [run.parts.scheduling.driver.waiting(box)[0] for box in range(len(CHANGING))]
+        waiting = [
+            run.parts.scheduling.driver.engine.view.waiting[box] for box in range(len(CHANGING))
+        ]
         assert waiting == [0] * len(CHANGING)
     session = spark.newSession()
     data: Any = as_table(rows, "wide")
@@ -149,7 +152,7 @@ def test_a_job_that_was_given_up_or_overtaken_leaves_no_partials(
         run.parts.scheduling.driver.ask().result()
         query, inbox = (
             run.parts.accepted.catalog.runnables[0],
-            run.parts.scheduling.driver.engine.queries.inboxes[0],
+            inside(run.parts.scheduling.driver.engine).queries.inboxes[0],
         )
         slow, retry = (
             run.parts.scheduling.runners.named("slow"),

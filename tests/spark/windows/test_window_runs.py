@@ -145,16 +145,18 @@ def test_views_are_shared_and_windows_over_windows_lose_nothing(
     )
     app.query("twice", sql=twice.format("sums"), cls="high")
     with app.run("stride", run_dir=tmp_path / "run") as run:
-        network, state = (
+        network, engine = (
             run.parts.accepted.catalog.application.network,
-            run.parts.keeping.figures.state,
+            run.parts.scheduling.driver.engine,
         )
         view = network.query_index["view sums"]
-        assert network.classes[state.query_class[view]].name == "high", "highest class it serves"
+        assert network.classes[engine.view.query_class[view]].name == "high", (
+            "highest class it serves"
+        )
         feed(run, [s for s in log.segments() if s[0] == "a"])
         run.drain(flush=True)
         run.assign_class("twice", "low")
-        assert network.classes[state.query_class[view]].name == "low"
+        assert network.classes[engine.view.query_class[view]].name == "low"
     assert not run.failures
     late = tumbling_late(5 * S)
     even = "(SELECT * FROM a WHERE v % 2 = 0)"

@@ -109,11 +109,13 @@ def run(case: Case, policy: BasePolicy) -> Measured:
 
     state.cells_now = shown
     monitor = Monitor(network, sample_every_ns=NEVER)
-    accounts = Accounts(state, engine.queries, monitor)
+    accounts = Accounts(engine, monitor)
     driver = VirtualDriver(engine, accounts, queries, deliveries, end_ns=round(end_s * NS_PER_S))
     with collector_paused():
         driver.run()
-    report = monitor.report(state, driver.now_ns, case.workers + 1, engine.policy.told())
+    report = monitor.report(
+        engine.look(), driver.now_ns, case.workers + 1, engine.view.policy.report(0)
+    )
     return _measured(case, report, deliveries)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from daybreak.engine.engine import Engine
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.instructions import Account, AccountFailure, StartJob
-from daybreak.engine.queries import Queries
-from daybreak.engine.state import SystemState
-from daybreak.policies.reasons import Cause, Reason
+from daybreak.model.network import Network
+from daybreak.policies.reasons import Cause
 from daybreak.runtime.why.answers import (
     MOST_LATE_NS,
     SHED_FILE,
@@ -75,28 +75,16 @@ class _Order(NamedTuple):
     parts: Mapping[int, str]
 
 
-#: The policy's own reason for how long a query waited; None if it has none.
-Explain = Callable[[int, int], Reason | None]
-
-
 class WaitBook:
     """Kept by the thread of the loop; other threads read ``totals`` alone."""
 
     def __init__(
         self,
-        state: SystemState,
-        queries: Queries,
+        engine: Engine,
         start_ns: int,
-        explain: Explain,
-        policy: Callable[[], str],
-        workers: int,
     ) -> None:
-        self._state = state
-        self._queries = queries
+        self._engine = engine
         self._start_ns = start_ns
-        self._explain = explain
-        self._policy = policy
-        self._workers = workers
         self.jobs = JobsSeen()
         self._orders: dict[int, _Order] = {}
         self._listed: dict[tuple[str, int], SegmentListing] = {}
@@ -126,21 +114,21 @@ class WaitBook:
 
     def tick(self, now_ns: int) -> None:
         """Notes which queries are held; several times a second."""
-        for box, status in enumerate(self._queries.status):
-            was = self._held_now.get(box)
-            if was is None and not status.held:
+        for box, state in enumerate(self._engine.look().states):
+            was, held = self._held_now.get(box), state != "running"
+            if was is None and not held:
                 continue
-            if was is not None and was[0] != status.state:
+            if was is not None and was[0] != state:
                 self._held.setdefault(box, deque(maxlen=MOST_HELD)).append(Held(*was, now_ns))
                 del self._held_now[box]
-            if status.held and box not in self._held_now:
-                self._held_now[box] = (status.state, self._ticked_ns)
+            if held and box not in self._held_now:
+                self._held_now[box] = (state, self._ticked_ns)
         self._ticked_ns = now_ns
 
     def started(self, job: StartJob, now_ns: int) -> None:
         """A worker was given an order: the waits of its queries have ended."""
         parts: dict[int, str] = {}
-        cost = self._state.cost_ns
+        view = self._engine.view
         for group in job.groups:
             box = group.boxes[0]
             waited_ns = now_ns - group.taken[0].arrival_ns if group.taken else 0
@@ -148,8 +136,8 @@ class WaitBook:
                 parts[box] = self._parts(box, group.taken[0], now_ns)
         if job.groups:
             first = job.groups[0]
-            expected_ns = sum(cost[b] for b in first.boxes) * first.tuples
-            known = bool(self._state.calls[first.boxes[0]])
+            expected_ns = sum(view.cost_ns[b] for b in first.boxes) * first.tuples
+            known = bool(view.calls[first.boxes[0]])
             self.jobs.began(
                 JobSeen(
                     job.worker, first.boxes, first.tuples, now_ns, NEVER,
@@ -167,7 +155,7 @@ class WaitBook:
         if not job.taken:
             return
         oldest = min(job.taken)  # by arrival
-        for box, name in ((b, self._queries.facts[b].name) for b in job.boxes):
+        for box, name in ((b, self._engine.view.facts[b].name) for b in job.boxes):
             response_ns = ran.committed_at_ns - oldest.arrival_ns
             late = self._is_late(box, response_ns)
             if late or self._is_slow(box, delivered_ns - oldest.arrival_ns):
@@ -182,17 +170,16 @@ class WaitBook:
     def shed(self, tuples: Mapping[int, int], now_ns: int) -> None:
         """Tuples were given up under overload: nothing answers them."""
         for box, n in tuples.items():
-            name = self._queries.facts[box].name
+            name = self._engine.view.facts[box].name
             if len(self._shed) < MOST_ANSWERS:
                 self._shed.append(ShedRows(name, now_ns - self._start_ns, n))
 
     def now(self, box: int, now_ns: int) -> dict[str, Any]:
         """How a query stands at this moment, and what it waits for."""
-        status, inbox = self._queries.status[box], self._queries.inboxes[box]
-        reason = self._explain(box, now_ns)
+        view, reason = self._engine.look(), self._engine.explain(box, now_ns)
         running = [
             {
-                "query": self._queries.facts[job.boxes[0]].name,
+                "query": view.facts[job.boxes[0]].name,
                 "together": len(job.boxes),
                 "worker": job.worker,
                 "for_s": round((now_ns - job.begun_ns) / 1e9, 3),
@@ -202,11 +189,13 @@ class WaitBook:
             for job in self.jobs.under_way.values()
         ]
         return {
-            "state": status.state,
-            "error": status.error,
-            "waiting": inbox.tuples,
-            "oldest_s": round((now_ns - inbox.head_ns) / 1e9, 3) if inbox.tuples else None,
-            "policy": self._policy(),
+            "state": view.states[box],
+            "error": view.errors[box],
+            "waiting": view.waiting[box],
+            "oldest_s": round((now_ns - view.oldest_ns[box]) / 1e9, 3)
+            if view.waiting[box]
+            else None,
+            "policy": view.policy.name,
             "reason": None if reason is None else reason.as_json(),
             "running": running,
         }
@@ -233,7 +222,7 @@ class WaitBook:
     def _is_late(self, box: int, response_ns: int) -> bool:
         goal_ns = self._goals.get(box, -1)
         if goal_ns == -1:
-            goal_ns = self._goals[box] = goal_ns_of(self._state, box)
+            goal_ns = self._goals[box] = goal_ns_of(self._engine.view.network, box)
         return goal_ns is not None and response_ns > goal_ns
 
     def _may_explain(self, now_ns: int) -> bool:
@@ -248,9 +237,10 @@ class WaitBook:
         held = list(self._held.get(box, ()))
         if box in self._held_now:
             held.append(Held(*self._held_now[box], now_ns))
+        engine, view = self._engine, self._engine.view
         waited = Waited(
-            box, since_ns, now_ns, held, self._explain(box, now_ns), self._policy(),
-            self._workers, lambda b: self._queries.facts[b].name,
+            box, since_ns, now_ns, held, engine.explain(box, now_ns), view.policy.name,
+            view.threads, lambda b: view.facts[b].name,
         )  # fmt: skip
         return json.dumps(wait_parts(waited, self.jobs), ensure_ascii=False)
 
@@ -306,9 +296,9 @@ class WaitBook:
             del worst[:-WORST]
 
 
-def goal_ns_of(state: SystemState, box: int) -> int | None:
+def goal_ns_of(network: Network, box: int) -> int | None:
     """The response time from which a query's answers are worth less; None if it has none."""
-    graph = state.network.queries[box].qos
+    graph = network.queries[box].qos
     return None if graph is None else graph.deadline_ns or None
 
 

@@ -11,8 +11,7 @@ from secrets import token_hex
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from daybreak.engine.admission import QueryDemand, Verdict
-from daybreak.engine.engine import Engine
+from daybreak.engine.admission import Demand, Verdict
 from daybreak.engine.queries import QueryFacts
 from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
@@ -23,6 +22,7 @@ from daybreak.spark.jobs.facts import facts_of
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.tables import ARRIVAL
+from daybreak.spark.loop.driver import Driver
 from daybreak.spark.tasks.prepared.plans import Plans
 from daybreak.spark.tasks.task import Runnable
 
@@ -36,7 +36,7 @@ class Admission:
     """Whether there is capacity for one more query."""
 
     spark: SparkSession
-    engine: Engine
+    driver: Driver
     store: SegmentStore
     rates: StreamRates
     limits: Limits
@@ -45,17 +45,19 @@ class Admission:
     new_runner: Callable[[str], JobRunner]
 
     def judge(self, runnable: Runnable, spec: QuerySpec) -> Verdict:
-        engine = self.engine
-        demand = QueryDemand(engine.state, engine.queries, engine.compositor, self.rates.per_s)
+        """Not on the loop's thread, which a trial would hold up."""
         facts = facts_of(runnable, spec, prepared=self.plans.usable)
-        return demand.admit(
-            facts,
-            engine.state.network.class_index[spec.cls],
+        return self._demand(facts, spec.cls).judge(
             self.limits.admit_load,
-            lambda tuples: self._trial_ns(runnable, facts, tuples),
+            lambda tuples, fixed_ns: self._trial_ns(runnable, tuples, fixed_ns),
         )
 
-    def _trial_ns(self, runnable: Runnable, facts: QueryFacts, tuples: int) -> float:
+    def _demand(self, facts: QueryFacts, cls: str) -> Demand:
+        engine = self.driver.engine
+        index = engine.view.network.class_index[cls]
+        return self.driver.look_up(lambda: engine.demand(facts, index, self.rates.per_s))
+
+    def _trial_ns(self, runnable: Runnable, tuples: int, fixed_ns: float) -> float:
         """The time of a job over so many tuples: the query is run twice on what arrived last."""
         tables: dict[str, pa.Table] = {}
         for stream in runnable.checked.reads:
@@ -64,8 +66,7 @@ class Admission:
                 return 0.0
             tables[stream] = self.store.sample(kept[-1], TRIAL_ROWS).drop_columns([ARRIVAL])
         took_ns = self._timed_ns(runnable, tables)
-        costs = self.engine.compositor.costs(facts.share_key, facts.kind)
-        fixed_ns = min(costs.solo_ns(0), took_ns)
+        fixed_ns = min(fixed_ns, took_ns)
         rows: int = max(1, sum(t.num_rows for t in tables.values()))
         return fixed_ns + (took_ns - fixed_ns) / rows * tuples
 

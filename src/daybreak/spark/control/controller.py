@@ -23,6 +23,7 @@ from daybreak.engine.events import (
     SetWeight,
     SwitchPolicy,
 )
+from daybreak.engine.view import EngineView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import QueryClass
 from daybreak.runtime.eventlog import Emit
@@ -86,7 +87,6 @@ class Controller:
         self._health = health
         self._folders = folders
         self._emit = emit
-        self._state = driver.engine.state
         #: One registration at a time: each measures its query on this machine.
         self._registering = threading.Lock()
 
@@ -107,7 +107,7 @@ class Controller:
                 self._set_priority(cls, priority, by)
             case SetQueryClass(query, cls):
                 self._assign(query, self._class(cls), by)
-                for view, index in moved_views(self._catalog.application, self._state):
+                for view, index in moved_views(self._catalog.application, self._view):
                     self._assign(view, index, by)
             case SetQueryWeight(query, weight):
                 self._set_weight(query, weight, by)
@@ -115,7 +115,7 @@ class Controller:
                 self._set_subscribers(query, count, by)
             case UsePolicy(policy, seed):
                 usable_on_spark(policy)
-                was = self._driver.engine.policy.name
+                was = self._view.policy.name
                 self._ask(lambda: SwitchPolicy(policy, seed))
                 self._changes.note(by, "policy", policy.name, was, dict(policy.settings()))
         return Answer()
@@ -123,13 +123,13 @@ class Controller:
     def _set_priority(self, cls: str, priority: float, by: str) -> None:
         index = self._class(cls)
         QueryClass(name=cls, priority=priority)  # refuses what no class may have
-        was = self._state.class_priority[index]
+        was = self._view.class_priority[index]
         self._ask(lambda: SetPriority(index, float(priority)))
         self._changes.note(by, "class-priority", cls, was, priority)
 
     def _assign(self, query: str, index: int, by: str) -> None:
         box, classes = self._query(query), self._catalog.network.classes
-        was = classes[self._state.query_class[box]].name
+        was = classes[self._view.query_class[box]].name
         self._ask(lambda: AssignClass(box, index))
         self._changes.note(by, "query-class", query, was, classes[index].name)
 
@@ -137,7 +137,7 @@ class Controller:
         box = self._query(query)
         if not 0 < weight <= 1:
             raise ConfigError(f"query {query!r}", f"weight {weight}", "give one in (0, 1]")
-        was = self._state.query_weight[box]
+        was = self._view.query_weight[box]
         self._ask(lambda: SetWeight(box, weight))
         self._changes.note(by, "weight", query, was, weight)
 
@@ -145,7 +145,7 @@ class Controller:
         box = self._query(query)
         if count < 0:
             raise ConfigError(f"query {query!r}", f"{count} subscribers", "give 0 or more")
-        was = self._state.subscribers.get(box)
+        was = self._view.subscribers.get(box)
         self._ask(lambda: SetSubscribers(box, count))
         self._changes.note(by, "subscribers", query, was, count)
 
@@ -256,12 +256,16 @@ class Controller:
     def _is_known(self, name: str) -> bool:
         index = self._catalog.network.query_index.get(name)
         # The catalog may be a moment ahead of the engine.
-        if index is None or index >= len(self._driver.engine.queries.status):
+        if index is None or index >= len(self._view.states):
             return False
         return self._status(index) != "dropped"
 
     def _status(self, box: int) -> str:
-        return self._driver.engine.queries.status[box].state
+        return self._view.states[box]
+
+    @property
+    def _view(self) -> EngineView:
+        return self._driver.engine.view
 
     def _query(self, name: str) -> int:
         index = self._catalog.network.query_index

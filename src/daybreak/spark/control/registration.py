@@ -73,12 +73,12 @@ class Registration:
 
     def _start(self, stream: str, start: Start) -> Cursor:
         # Not the store's end: what lies beyond is announced to all queries, this one included.
-        upcoming = Cursor(self.engine.next_seq.get(stream, 0), 0)
+        upcoming = Cursor(self.engine.look().next_seq.get(stream, 0), 0)
         oldest = self.inflow.store.begin(stream)
         return min(oldest, upcoming) if start == "earliest" else upcoming
 
     def _inbox(self, checked: CheckedQuery, starts: Mapping[str, Cursor]) -> Inbox:
-        next_seq = self.engine.next_seq
+        next_seq = self.engine.look().next_seq
         return inbox_of(
             checked.form, self.inflow.store, starts, end_seq=lambda s: next_seq.get(s, 0)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from daybreak.engine import story
-from daybreak.engine.queries import QueryStatus
+from daybreak.engine.view import EngineView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.class_rows import class_rows
@@ -61,15 +61,15 @@ class StatusReader:
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
         """The status now; of jobs, points and changes only those after the given numbers."""
-        figures, policy = self.figures, self.driver.engine.policy
-        monitor, history, threads = figures.monitor, figures.history, figures.state.threads
+        figures, view = self.figures, self.driver.engine.view
+        monitor, history, threads = figures.monitor, figures.history, view.threads
         elapsed_s = figures.elapsed_s
-        queries = self._queries()
+        queries = self._queries(view)
         return Snapshot(
             pipeline=self.catalog.application.name,
             state="running",
-            policy=policy.name,
-            parameters=dict(policy.settings()),
+            policy=view.policy.name,
+            parameters=dict(view.policy.parameters),
             elapsed_s=round(elapsed_s, 3),
             started_s=round(figures.start_ns / NS_PER_S, 3),
             workers=threads,
@@ -78,10 +78,10 @@ class StatusReader:
             work_s=round(monitor.work_ns / NS_PER_S, 6),
             commit_s=round(monitor.call_ns / NS_PER_S, 6),
             total_s=round(elapsed_s * (threads + 1), 3),
-            classes=class_rows(figures.state, history, queries),
+            classes=class_rows(view, history, queries),
             queries=queries,
-            streams=self.inflow.status(self.driver.engine.arrived_rows),
-            edges=self._edges(queries),
+            streams=self.inflow.status(view.arrived_rows),
+            edges=self._edges(view, queries),
             underway=self._underway(),
             points=tuple(p for p in list(history.points) if p.seq > points_after),
             jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after),
@@ -91,7 +91,7 @@ class StatusReader:
             log_max_bytes=self.log_max_bytes,
             offsets=self.inflow.kafka.status(),
             undeclared=dict(self.undeclared.until),
-            plan=policy.told(figures.start_ns).get("plan"),
+            plan=view.policy.report(figures.start_ns).get("plan"),
             prepared={**self.prepared(), "jobs": dict(monitor.ways)},
         )
 
@@ -99,7 +99,7 @@ class StatusReader:
         """What the engine has heard and answered about a query lately; ``ConfigError`` if it is
         not there."""
         if not self.is_query(query):
-            known = [row.name for row in self._queries()]
+            known = [row.name for row in self._queries(self.driver.engine.view)]
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, known))
         names = [runnable.name for runnable in self.catalog.runnables]
         box = names.index(query)
@@ -112,70 +112,69 @@ class StatusReader:
 
     def query(self, name: str) -> QueryRow:
         """One query now."""
-        return next(row for row in self._queries() if row.name == name)
+        return next(row for row in self._queries(self.driver.engine.view) if row.name == name)
 
     def is_query(self, name: str) -> bool:
         """Whether a query of this name is there; else it is a stream's."""
-        return any(row.name == name for row in self._queries())
+        return any(row.name == name for row in self._queries(self.driver.engine.view))
 
-    def _queries(self) -> tuple[QueryRow, ...]:
+    def _queries(self, view: EngineView) -> tuple[QueryRow, ...]:
         history, losses = self.figures.history, self.log.losses()
         passed = self.inflow.store.driver_rows.queries
         rate = history.arrived_per_s().tolist()
         stale = history.staleness().tolist()
         # The catalog may be a moment ahead of the engine.
-        known = zip(list(self.catalog.runnables), self.driver.engine.queries.status, strict=False)
+        known = zip(list(self.catalog.runnables), view.states, strict=False)
         return tuple(
             self._query(
                 q,
                 runnable,
-                status,
+                view,
                 arrived_per_s=round(rate[q], 1) if q < len(rate) else 0.0,
                 staleness=round(stale[q], 4) if q < len(stale) else 0.0,
                 losses=losses.get(runnable.name, {}),
                 passed=passed.get(runnable.name, 0),
             )
-            for q, (runnable, status) in enumerate(known)
-            if status.state != "dropped"
+            for q, (runnable, state) in enumerate(known)
+            if state != "dropped"
         )
 
     def _query(
         self,
         q: int,
         runnable: Runnable,
-        status: QueryStatus,
+        view: EngineView,
         *,
         arrived_per_s: float,
         staleness: float,
         losses: Mapping[str, int],
         passed: int,
     ) -> QueryRow:
-        state, sink, checked = self.figures.state, runnable.sink, runnable.checked
-        cls = state.query_class[q]
-        waiting, head_ns = self.driver.waiting(q)
+        sink, checked = runnable.sink, runnable.checked
+        cls, waiting, head_ns = view.query_class[q], view.waiting[q], view.oldest_ns[q]
         behind, behind_s = self._behind(q, waiting, head_ns) if checked.is_whole else (None, None)
         waited_s = round((CLOCK.now_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
         return QueryRow(
             number=q,
             name=runnable.name,
             cls=self.catalog.network.classes[cls].name,
-            priority=state.class_priority[cls],
-            weight=state.query_weight[q],
-            state=status.state,
+            priority=view.class_priority[cls],
+            weight=view.query_weight[q],
+            state=view.states[q],
             kind=checked.kind,
             reads=tuple(checked.reads),
             view=sink.view if isinstance(sink, ViewSink) else None,
             waiting=waiting,
             oldest_s=waited_s,
             arrived_per_s=arrived_per_s,
-            tuples=state.tuples_in[q],
-            rows=state.tuples_out[q],
-            jobs=state.calls[q],
-            cost_us=round(state.cost_ns[q] / 1e3, 2),
-            selectivity=round(state.selectivity[q], 5),
+            tuples=view.tuples_in[q],
+            rows=view.tuples_out[q],
+            jobs=view.calls[q],
+            cost_us=round(view.cost_ns[q] / 1e3, 2),
+            selectivity=round(view.selectivity[q], 5),
             staleness=staleness,
-            failures=status.failures,
-            error=status.error,
+            failures=view.failures[q],
+            error=view.errors[q],
             lost=sum(losses.values()),
             losses=losses,
             rows_through_driver=passed,
@@ -192,11 +191,11 @@ class StatusReader:
         oldest_ns = min((w.arrival_ns for w in taken), default=head_ns)
         return rows, round(max(0, CLOCK.now_ns() - oldest_ns) / NS_PER_S, 3) if rows else 0.0
 
-    def _edges(self, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
+    def _edges(self, view: EngineView, queries: tuple[QueryRow, ...]) -> tuple[Edge, ...]:
         return tuple(
             Edge(stream, q.number, waiting)
             for q in queries
-            for stream, waiting in self.driver.waiting_by_stream(q.number).items()
+            for stream, waiting in view.by_stream(q.number).items()
         )
 
     def _underway(self) -> tuple[Underway, ...]:

@@ -30,7 +30,7 @@ class WaitReader:
 
     def now(self, query: str) -> dict[str, Any]:
         """How the query stands; before it returns, what was noted so far is in the record."""
-        names = {q.name: b for b, q in enumerate(self.figures.state.network.queries)}
+        names = {q.name: b for b, q in enumerate(self.figures.view.network.queries)}
         if query not in names:
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, names))
         found: dict[str, Any] = {}

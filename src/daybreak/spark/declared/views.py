@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pyspark.sql.types import StructType
 
-from daybreak.engine.state import SystemState
+from daybreak.engine.view import Figures
 from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, ViewSpec
@@ -28,7 +28,7 @@ class _Application(Protocol):
     def checked(self) -> Mapping[str, CheckedQuery]: ...
 
 
-def moved_views(application: _Application, state: SystemState) -> Iterator[tuple[str, int]]:
+def moved_views(application: _Application, figures: Figures) -> Iterator[tuple[str, int]]:
     """Views that are no longer in the highest class they serve, and which that is now."""
     views = [name for name, spec in application.streams.items() if spec.format == FORMAT]
     index = application.network.query_index
@@ -37,8 +37,8 @@ def moved_views(application: _Application, state: SystemState) -> Iterator[tuple
         served = [index[q] for q, query in application.checked.items() if view in query.reads]
         if name not in index or not served:
             continue
-        highest = min(state.query_class[q] for q in served)
-        if state.query_class[index[name]] != highest:
+        highest = min(figures.query_class[q] for q in served)
+        if figures.query_class[index[name]] != highest:
             yield name, highest
 
 

@@ -24,9 +24,6 @@ _ASKED = -1
 class WholeBacklog(Inbox):
     """What waits is an estimate: a job takes all of it, and brings back what was not read."""
 
-    #: How many of the tuples last taken the micro-batch is to read at most; None: all of them.
-    allowed: int | None = None
-
     def take(self, limit: int | None, *, cuts: bool = False) -> list[Waiting]:
         """All of it; the limit goes along with the grant."""
         self.allowed = limit if limit is not None and limit < self.tuples else None

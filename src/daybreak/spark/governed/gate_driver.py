@@ -170,6 +170,8 @@ class GovernedDriver:
                 self._tell()
                 self.roster.readmit()
                 self._tell()
+                if self.roster.engine is not None:
+                    self.roster.engine.look()  # who asked finds all of it in the view
                 answer.set_result(None)
             except Exception as error:
                 answer.set_exception(error)

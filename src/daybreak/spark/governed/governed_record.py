@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.state import JobState
+from daybreak.engine.view import Figures
 from daybreak.model.network import Network
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.monitor import Monitor
@@ -67,14 +68,14 @@ class GovernedRecord:
     def _now_ns(self) -> int:
         return CLOCK.now_ns() - self._roster.start_ns
 
-    def _figures(self) -> tuple[Monitor, JobState]:
+    def _figures(self) -> tuple[Monitor, Figures]:
         """What was measured; before the first query comes, nothing."""
         roster = self._roster
         if roster.engine is None or roster.accounts is None:
             declared = roster.book.declared.values()
             nothing = Network(streams=[], boxes=[], queries=[], classes=declared)
             return Monitor(nothing), JobState(nothing, self._workers)
-        return roster.accounts.monitor, roster.engine.state
+        return roster.accounts.monitor, roster.engine.look()
 
 
 class RecordOnDisk(GovernedRecord):
@@ -142,7 +143,7 @@ class RecordOnDisk(GovernedRecord):
 
 def what_replays_need(roster: Roster) -> dict[str, object]:
     """How the queries ran, and what waits: Spark owns the offsets, so nothing else shows it."""
-    facts = () if roster.engine is None else roster.engine.queries.facts
+    facts = () if roster.engine is None else roster.engine.view.facts
     return {
         "reads": {f.name: list(f.reads) for f in facts},
         "kin": {},
@@ -171,7 +172,7 @@ def what_waits(roster: Roster) -> dict[str, list[tuple[int, int]]]:
     found = {}
     for box, query in roster.by_box.items():
         if query.failed is None:
-            inbox = roster.engine.queries.inboxes[box].waiting
+            inbox = roster.engine.waiting(box)
             items = [item for item in (*begun.get(box, ()), *inbox) if not is_asked(item)]
             if items:
                 found[query.name] = joined(items, roster.start_ns)

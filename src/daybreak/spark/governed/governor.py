@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from py4j.protocol import Py4JError
 
 from daybreak.engine.events import Event, Pause, Resume, SetPriority, SwitchPolicy
+from daybreak.engine.view import PolicyView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.limits import Limits
 from daybreak.model.network import QueryClass
@@ -255,7 +256,7 @@ class Governor:
     # What it knows
 
     @property
-    def policy(self) -> BasePolicy:
+    def policy(self) -> PolicyView:
         """The policy that decides now."""
         return self._roster.policy
 

@@ -56,7 +56,7 @@ def _set_policy(governor: Governor, values: Values) -> dict[str, Any]:
     if not isinstance(parameters, Mapping):
         raise ConfigError("policy", f"parameters {parameters!r}", "give an object")
     governor.set_policy(make_policy_with(_text(values, "policy"), **parameters))
-    return {"policy": governor.policy.name, "parameters": dict(governor.policy.settings())}
+    return {"policy": governor.policy.name, "parameters": dict(governor.policy.parameters)}
 
 
 COMMANDS: Mapping[str, Callable[[Governor, Values], dict[str, Any]]] = {

@@ -19,7 +19,7 @@ def manifest_of(governor: Governor, driver: GovernedDriver) -> dict[str, object]
         "world": "governed",
         "pipeline": governor.name,
         "started_s": round(start_ns / 1e9, 3),
-        **governor.policy.told(start_ns),
+        **governor.policy.report(start_ns),
         "spark": governor.spark_version,
         "governed": len(driver.roster.ever),
         "free": free,

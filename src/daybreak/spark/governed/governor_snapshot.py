@@ -19,7 +19,7 @@ from daybreak.runtime.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from daybreak.engine.engine import Engine
+    from daybreak.engine.view import EngineView
     from daybreak.runtime.history import History
     from daybreak.spark.governed.roster import Roster
 
@@ -54,14 +54,14 @@ def take_snapshot(
         queries: tuple[QueryRow, ...] = ()
         classes = _declared(roster)
     else:
-        queries = _queries(roster, engine, history)
-        classes = class_rows(engine.state, history, queries)
+        queries = _queries(roster, engine.view, history)
+        classes = class_rows(engine.view, history, queries)
     policy = roster.policy
     return Snapshot(
         pipeline=shown.name,
         state="running",
         policy=policy.name,
-        parameters=dict(policy.settings()),
+        parameters=dict(policy.parameters),
         elapsed_s=round(elapsed_s, 3),
         started_s=round(roster.start_ns / NS_PER_S, 3),
         workers=threads,
@@ -83,42 +83,41 @@ def take_snapshot(
             if seq > changes_after
         ),
         troubles={},
-        plan=policy.told(roster.start_ns).get("plan") if engine is not None else None,
+        plan=policy.report(roster.start_ns).get("plan") if engine is not None else None,
     )
 
 
-def _queries(roster: Roster, engine: Engine, history: History) -> tuple[QueryRow, ...]:
-    state, now_ns = engine.state, CLOCK.now_ns()
+def _queries(roster: Roster, view: EngineView, history: History) -> tuple[QueryRow, ...]:
+    now_ns = CLOCK.now_ns()
     rate, stale = history.arrived_per_s().tolist(), history.staleness().tolist()
     found: list[QueryRow] = []
     for governed in list(roster.queries.values()):
         q = governed.box
-        if not 0 <= q < len(state.query_class):
+        if not 0 <= q < len(view.query_class):
             continue
-        inbox, status = engine.queries.inboxes[q], engine.queries.status[q]
-        waiting, head_ns, cls = inbox.tuples, inbox.head_ns, state.query_class[q]
+        waiting, head_ns, cls = view.waiting[q], view.oldest_ns[q], view.query_class[q]
         found.append(
             QueryRow(
                 number=q,
                 name=governed.name,
-                cls=state.network.classes[cls].name,
-                priority=state.class_priority[cls],
-                weight=state.query_weight[q],
-                state="failed" if governed.failed is not None else status.state,
+                cls=view.network.classes[cls].name,
+                priority=view.class_priority[cls],
+                weight=view.query_weight[q],
+                state="failed" if governed.failed is not None else view.states[q],
                 kind="governed",
                 reads=tuple(dict.fromkeys(governed.sources)),
                 view=None,
                 waiting=waiting,
                 oldest_s=round((now_ns - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0,
                 arrived_per_s=round(rate[q], 1) if q < len(rate) else 0.0,
-                tuples=state.tuples_in[q],
-                rows=state.tuples_out[q],
-                jobs=state.calls[q],
-                cost_us=round(state.cost_ns[q] / 1e3, 2),
-                selectivity=round(state.selectivity[q], 5),
+                tuples=view.tuples_in[q],
+                rows=view.tuples_out[q],
+                jobs=view.calls[q],
+                cost_us=round(view.cost_ns[q] / 1e3, 2),
+                selectivity=round(view.selectivity[q], 5),
                 staleness=round(stale[q], 4) if q < len(stale) else 0.0,
-                failures=status.failures,
-                error=governed.failed or status.error,
+                failures=view.failures[q],
+                error=governed.failed or view.errors[q],
                 lost=0,
             )
         )

@@ -52,7 +52,7 @@ class Granting:
             return
         if order.done:
             self._roster.came.append(JobBegan(order.started.order, len(order.done)))
-        units = self._roster.units(query, self._roster.allowed(query))
+        units = self._roster.units(query, group.allowed)
         query.job = Job(order, group.taken, CLOCK.now_ns(), units)
         query.left(())
         if query.run is not None:

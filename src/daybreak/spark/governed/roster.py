@@ -22,6 +22,7 @@ from daybreak.engine.events import (
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
+from daybreak.engine.view import PolicyView
 from daybreak.model.network import Box, Network, Query, Stream
 from daybreak.policies.base import BasePolicy
 from daybreak.runtime.accounting import Accounts
@@ -105,11 +106,10 @@ class Roster:
             streams=streams, boxes=[box], queries=[query], classes=self.book.declared.values()
         )
         state = JobState(self._network, self._workers)
-        monitor, history = Monitor(self._network), History(state, self.start_ns)
-        self.engine = Engine(state, [facts], [WholeBacklog()], self._policy, self._settings)
-        self.accounts = Accounts(
-            state, self.engine.queries, monitor, self.recorder, history, self.start_ns
-        )
+        engine = Engine(state, [facts], [WholeBacklog()], self._policy, self._settings)
+        monitor, history = Monitor(self._network), History(lambda: engine.view, self.start_ns)
+        self.engine = engine
+        self.accounts = Accounts(engine, monitor, self.recorder, history, self.start_ns)
         self.came += [Woke(), Started()]
 
     def forget(self, query: Governed) -> None:
@@ -125,11 +125,11 @@ class Roster:
         for query in self.queries.values():
             if not query.renew or query.job is not None or query.box < 0 or self.engine is None:
                 continue
-            state = self.engine.queries.status[query.box].state
+            state = self.engine.look().states[query.box]
             if state not in ("running", "paused"):
                 continue  # what holds it would be forgotten
             query.renew = False
-            waiting = list(self.engine.queries.inboxes[query.box].waiting)
+            waiting = self.engine.waiting(query.box)
             self.came.append(Drop(query.box))
             self.admit(query, waiting)
             if state == "paused":
@@ -157,14 +157,8 @@ class Roster:
         seen = group._replace(arrival_ms=arrival_ms)
         return as_waiting(seen, query.sources, self.unit_rows, query.since_ms)
 
-    def allowed(self, query: Governed) -> int | None:
-        """How many tuples the policy lets the query read in the turn it was just given."""
-        assert self.engine is not None
-        inbox = self.engine.queries.inboxes[query.box]
-        return inbox.allowed if isinstance(inbox, WholeBacklog) else None
-
     def units(self, query: Governed, tuples: int | None) -> tuple[int, ...]:
-        """The same in units of each of its sources; empty: as many as there are."""
+        """So many tuples in units of each of its sources; empty: as many as there are."""
         if tuples is None or not query.sources:
             return ()
         each = tuples // len(query.sources)
@@ -186,16 +180,16 @@ class Roster:
             elif query.hangs:
                 found[name] = HANGS
             elif self.engine is not None and query.box >= 0:
-                status = self.engine.queries.status[query.box]
-                if status.state == "parked":
-                    found[name] = status.error or ""
+                view = self.engine.view
+                if query.box < len(view.states) and view.states[query.box] == "parked":
+                    found[name] = view.errors[query.box] or ""
         return found
 
     # What operators change
 
     @property
-    def policy(self) -> BasePolicy:
-        return self._policy if self.engine is None else self.engine.policy
+    def policy(self) -> PolicyView:
+        return PolicyView.of(self._policy) if self.engine is None else self.engine.view.policy
 
     def switch(self, command: SwitchPolicy) -> None:
         if self.engine is None:
@@ -207,8 +201,8 @@ class Roster:
         """The present class of a query; None before it is admitted."""
         if self.engine is None or query.box < 0:
             return None
-        state = self.engine.state
-        return state.network.classes[state.query_class[query.box]].name
+        view = self.engine.look()
+        return view.network.classes[view.query_class[query.box]].name
 
     def assign(self, given: Assignment) -> Iterator[JournalEntry]:
         """Queries of this name belong to this class now; gives what changes for those that run."""
@@ -227,7 +221,7 @@ class Roster:
     def class_index(self, cls: str) -> int:
         """The index of a class in the engine."""
         assert self.engine is not None
-        return self.engine.state.network.class_index[cls]
+        return self.engine.view.network.class_index[cls]
 
     def reclassify(self, cls: str, priority: float) -> None:
         """The declaration, for an engine that is made later."""

@@ -43,17 +43,17 @@ def await_quiet(
 
 
 def _what_is_left(driver: Driver, asked: Future[int]) -> Iterator[str]:
-    queries, policy = driver.engine.queries, driver.engine.policy.name
+    view = driver.engine.view
+    names = [facts.name for facts in view.facts]
     if not asked.done():
-        yield f"the scheduler (policy {policy!r}) is busy for {duration(driver.busy_s())}"
+        yield f"the scheduler (policy {view.policy.name!r}) is busy for {duration(driver.busy_s())}"
     for _, group, for_s in driver.underway():
-        names = [queries.facts[box].name for box in group.boxes]
-        yield f"a job of {_some(names)} on {plural(group.tuples, 'row')} for {duration(for_s)}"
-    status, inboxes = list(queries.status), list(queries.inboxes)
+        whose, rows = _some([names[box] for box in group.boxes]), plural(group.tuples, "row")
+        yield f"a job of {whose} on {rows} for {duration(for_s)}"
     waits = [
-        f"{queries.facts[box].name} ({plural(inbox.tuples, 'row')}{_why(status[box].state)})"
-        for box, inbox in enumerate(inboxes)
-        if inbox.tuples and status[box].state in ("running", "retrying")
+        f"{name} ({plural(tuples, 'row')}{_why(state)})"
+        for name, tuples, state in zip(names, view.waiting, view.states, strict=True)
+        if tuples and state in ("running", "retrying")
     ]
     if waits:
         yield f"rows wait for {_some(waits)}"

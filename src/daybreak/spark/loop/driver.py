@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypeVar
 
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
@@ -62,6 +63,9 @@ TICK_S = 0.1
 #: A loop that does not come round for so long does not end by itself: decisions take milliseconds,
 #: and what waits for a disk or a log's server gives up sooner once the run is stopping.
 STUCK_S = 60.0
+#: Who asks something of the engine waits for a decision to end, at most for so long.
+LOOK_UP_S = 120.0
+Found = TypeVar("Found")
 #: Numbers of commands that are answered later.
 _NUMBERS = count(1)
 
@@ -122,7 +126,7 @@ class Driver:
         #: Queries whose committed results are to be brought to their sinks.
         self.redeliveries: queue.SimpleQueue[Redeliver] = queue.SimpleQueue()
         self._threads = Workers(
-            engine.state.threads, hooks.new_runner, self._run_group, self._events.put,
+            engine.view.threads, hooks.new_runner, self._run_group, self._events.put,
             hooks.cancel, job_timeout_s,
         )  # fmt: skip
 
@@ -183,7 +187,7 @@ class Driver:
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(TICK_S)
             if self.busy_s() > STUCK_S and self._thread.is_alive():
-                self._left, policy = True, self.engine.policy.name
+                self._left, policy = True, self.engine.view.policy.name
                 finding = f"policy {policy!r} has come to no decision for {STUCK_S:g} s"
                 self.failure = self.failure or ConfigError("scheduler", finding, "use another one")
                 break
@@ -196,27 +200,16 @@ class Driver:
         """Workers at work, their present job and for how long (s) they are at it."""
         return self._threads.underway()
 
-    def waiting(self, box: int) -> tuple[int, int]:
-        """Tuples that wait for a query, held or not, and when the oldest arrived."""
-        inbox = self.engine.queries.inboxes[box]
-        return inbox.tuples, inbox.head_ns
-
-    def waiting_by_stream(self, box: int) -> dict[str, int]:
-        """Tuples that wait for a query, by the stream they came from."""
-        inbox = self.engine.queries.inboxes[box]
-        found = dict.fromkeys(self.engine.queries.facts[box].reads, 0)
-        if len(found) == 1:  # nearly all: no need to look at what waits
-            return dict.fromkeys(found, inbox.tuples)
-        for item in list(inbox.waiting):
-            found[item.stream] = found.get(item.stream, 0) + item.tuples
-        return found
+    def look_up(self, look: Callable[[], Found]) -> Found:
+        """What the engine says between two decisions, on its own thread."""
+        found: list[Found] = []
+        self.ask(lambda: found.append(look())).result(timeout=LOOK_UP_S)
+        return found[0]
 
     @property
     def failures(self) -> dict[str, str]:
         """Parked queries and why."""
-        queries = self.engine.queries
-        pairs = zip(queries.facts, queries.status, strict=False)
-        return {f.name: s.error or "" for f, s in pairs if s.state == "parked"}
+        return self.engine.view.parked
 
     def join(self) -> None:
         """Ends the worker threads; call it after the loop has ended."""
@@ -248,6 +241,8 @@ class Driver:
             self.run(*first)
         except BaseException as error:  # raised by ``healthy`` and at the end of the run
             self.failure = self.failure or error
+        finally:
+            self.engine.look()  # for the report
 
     def _advance(self) -> bool:
         self._round_s, wait_s = time.monotonic(), TICK_S
@@ -316,6 +311,7 @@ class Driver:
             if event is not None:
                 self.feed(event)
             if not asked.command:
+                self.engine.look()  # who asked finds all of it in the view
                 asked.answer.set_result(self.engine.quiet)
         except Exception as error:
             self._commands.pop(asked.command, None)
@@ -345,7 +341,7 @@ class Driver:
             case AccountFailure():
                 self.accounts.failed(instruction, CLOCK.now_ns())
             case Notice(event, message, box, level, fields):
-                name = None if box is None else self.engine.queries.facts[box].name
+                name = None if box is None else self.engine.view.facts[box].name
                 self._hooks.emit(event, message, level=level, query=name, **fields)
             case WakeAt(at_ns):
                 self._wake_ns = min(self._wake_ns or at_ns, at_ns)

@@ -88,9 +88,10 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
         files.enter_context(CLOCK.held())
         storage = open_storage(application, run_dir, limits.lease_s, files)
         accepted = accept(Catalog(application, sinks), storage, options, files)
-        figures = Figures(accepted.state)
         runners = make_runners(accepted, storage, threads)
         engine = make_engine(accepted, storage, runners.plans, options)
+        accepted.emit.follow(engine)
+        figures = Figures(engine)
         keeping = make_keeping(accepted, storage, figures, engine, runners.plans, options)
         scheduling = start_scheduling(
             accepted, storage, engine, runners, keeping, limits.job_timeout_s, threads

@@ -65,7 +65,7 @@ def start_control(
         catalog, engine, log, inflow, figures.monitor, runners.plans, warmup
     )
     admission = Admission(
-        application.spark, engine, storage.store, inflow.rates, limits, runners.plans,
+        application.spark, driver, storage.store, inflow.rates, limits, runners.plans,
         runners.named,
     )  # fmt: skip
     controller = Controller(
@@ -103,7 +103,7 @@ def _start_tasks(
         [
             PeriodicTask("storage", 0.2, storage.check),
             PeriodicTask("tend", 0.2, inflow.sources.tend),
-            PeriodicTask("measure", 0.5, lambda: inflow.rates.note(driver.engine.arrived_rows)),
+            PeriodicTask("measure", 0.5, lambda: inflow.rates.note(driver.engine.view)),
             PeriodicTask("write_record", 1.0, keeping.record.write),
             PeriodicTask("place_malformed", 1.0, storage.dead_letters.place),
             PeriodicTask("prune", 10.0, lambda: prune(log, catalog)),

@@ -15,6 +15,7 @@ from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Delivered, Event, Pause
 from daybreak.engine.inbox import Tick
+from daybreak.engine.state import JobState
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.processor import processor_use
 from daybreak.runtime.why.book import WaitBook
@@ -62,8 +63,9 @@ def make_engine(accepted: Accepted, storage: Storage, plans: Plans, options: Opt
     """An engine whose inboxes hold what was ingested before this start and not yet answered."""
     catalog, inboxes = accepted.catalog, accepted.start.inboxes()
     specs = catalog.application.specs
+    network = catalog.application.network
     return Engine(
-        accepted.state,
+        JobState(network, options.workers, express=options.express),
         [
             facts_of(query, specs[query.name], prepared=plans.usable)
             for query in catalog.runnables
@@ -90,20 +92,17 @@ def start_scheduling(
     """Starts the loop and the workers; ``threads`` stops them."""
     catalog, emit = accepted.catalog, accepted.emit
     figures, hooks = keeping.figures, _hooks(accepted, runners, keeping)
-    figures.waits = WaitBook(
-        figures.state, engine.queries, figures.start_ns, engine.explain,
-        lambda: engine.policy.name, figures.state.threads,
-    )  # fmt: skip
+    figures.waits = WaitBook(engine, figures.start_ns)
     accounts = Accounts(
-        figures.state, engine.queries, figures.monitor, figures.recorder, figures.history,
-        figures.start_ns, figures.waits,
+        engine, figures.monitor, figures.recorder, figures.history, figures.start_ns,
+        figures.waits,
     )  # fmt: skip
     driver = Driver(engine, accounts, catalog.runnables, hooks, job_timeout_s)
     threads.callback(driver.join)
     arrivals = Arrivals(accepted.late, driver)
     for view in catalog.views():
         view.bind(storage.store, arrivals.on_segment, arrivals.on_tick)
-    announce_start(accepted)
+    announce_start(accepted, engine.view)
     warmup = WarmUp(runners.plans, emit)
     threads.callback(warmup.close)
     every = range(len(catalog.runnables))

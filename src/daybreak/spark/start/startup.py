@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from daybreak.engine.state import JobState
+from daybreak.engine.view import EngineView
 from daybreak.model.limits import Limits
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
-from daybreak.runtime.eventlog import Emit
 from daybreak.spark.declared.acceptance import Acceptance
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.declared.registered import recall
@@ -66,8 +65,7 @@ class Accepted:
     undeclared: Undeclared
     #: Queries whose places were given up now, with the reason.
     forgotten: dict[str, str]
-    state: JobState
-    emit: Emit
+    emit: Reporter
     folders: FolderLocks
 
 
@@ -92,15 +90,12 @@ def accept(catalog: Catalog, storage: Storage, options: Options, files: ExitStac
         view.bind(store)  # nobody listens: inboxes are filled from the store
     recovered = recover(log, catalog.sinks)
     storage.dead_letters.recover()
-    state = JobState(application.network, options.workers, express=options.express)
-    emit = Reporter(storage.event_log, catalog, state, options.warns)
+    emit = Reporter(storage.event_log, catalog, options.warns)
     undeclared, forgotten = start.accept(options.forget, options.limits, emit)
     announce_unlocked(emit, unlocked)
     _catch_up(catalog, log)
     late = clocks.open_late(late_folder, log.cursors())
-    return Accepted(
-        catalog, start, clocks, late, recovered, undeclared, forgotten, state, emit, folders
-    )
+    return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, emit, folders)
 
 
 def _catch_up(catalog: Catalog, log: CommitLog) -> None:
@@ -111,16 +106,16 @@ def _catch_up(catalog: Catalog, log: CommitLog) -> None:
             view.closed(progress[view.query].closed_us, CLOCK.now_ns())
 
 
-def announce_start(accepted: Accepted) -> None:
-    application, state, emit = accepted.catalog.application, accepted.state, accepted.emit
+def announce_start(accepted: Accepted, view: EngineView) -> None:
+    application, emit = accepted.catalog.application, accepted.emit
     policy = application.policy.name
     emit(
         "started",
         f"{application.name}: {len(application.checked)} queries under {policy}",
         pipeline=application.name,
         policy=policy,
-        workers=state.workers,
-        express=state.express,
+        workers=view.workers,
+        express=view.express,
         version=__version__,
     )
     if accepted.recovered.delivered:

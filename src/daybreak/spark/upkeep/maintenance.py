@@ -141,7 +141,7 @@ def redeliver(
     """
     while not driver.redeliveries.empty():
         asked = driver.redeliveries.get()
-        name = driver.engine.queries.facts[asked.box].name
+        name = driver.engine.view.facts[asked.box].name
         failure: Failure | None = None
         skipped = 0
         held = syncer.held()  # before the log is asked: what it lists then is synced or held

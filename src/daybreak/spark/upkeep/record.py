@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daybreak.engine.engine import Engine
-from daybreak.engine.state import JobState
+from daybreak.engine.view import EngineView
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.history import History
@@ -32,14 +32,19 @@ from daybreak.version import __version__
 class Figures:
     """What is measured since the start."""
 
-    def __init__(self, state: JobState) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.start_ns = CLOCK.now_ns()
-        self.state = state
-        #: Notes the slowest answers, once the engine is there that explains them.
+        self._engine = engine
+        #: Notes the slowest answers, once the loop is there that has them explained.
         self.waits: WaitBook | None = None
-        self.monitor = Monitor(state.network)
+        self.monitor = Monitor(engine.view.network)
         self.recorder = Recorder()
-        self.history = History(state, self.start_ns)
+        self.history = History(lambda: engine.view, self.start_ns)
+
+    @property
+    def view(self) -> EngineView:
+        """The engine's, as it is now."""
+        return self._engine.view
 
     def take(self) -> dict[str, Any]:
         """What was measured since the last call, as Arrow tables by series."""
@@ -69,38 +74,33 @@ class Manifest:
     backpressure: Backpressure
 
     def as_json(self) -> dict[str, object]:
-        application, queries = self.catalog.application, self.engine.queries
+        application, view = self.catalog.application, self.engine.view
         checked = application.checked.items()
-        failures = {
-            f.name: s.error or ""
-            for f, s in zip(queries.facts, queries.status, strict=False)
-            if s.state == "parked"
-        }
         return {
             "daybreak": __version__,
             "world": "spark",
             "pipeline": application.name,
             "started_s": round(self.start_ns / 1e9, 3),
-            **self.engine.policy.told(self.start_ns),
+            **view.policy.report(self.start_ns),
             "spark": application.spark.version,
             "master": application.spark.sparkContext.master,
             "timezone": application.timezone,
             "reads": {n: list(c.reads) for n, c in checked},
             "kin": {n: c.form.share_key for n, c in checked if c.form.share_key is not None},
             "windows": list(application.windows()),
-            "job_kinds": {f.name: f.kind for f in queries.facts},
-            "slides_ns": {f.name: f.slide_ns for f in queries.facts},
-            "express": self.engine.state.express,
+            "job_kinds": {f.name: f.kind for f in view.facts},
+            "slides_ns": {f.name: f.slide_ns for f in view.facts},
+            "express": view.express,
             "jobs": self.monitor.ways,
             "ordinary_because": self.plans.why(),
             "rows_through_driver": {
                 "streams": self.driver_rows.streams,
                 "queries": self.driver_rows.queries,
             },
-            "rider_bound_s": self.engine.compositor.bound_ns / 1e9,
+            "rider_bound_s": self.engine.settings.rider_bound_ns / 1e9,
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),
-            "failures": failures,
+            "failures": view.parked,
             "stopped_streams": dict(self.backpressure.stopped),
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},
@@ -153,7 +153,7 @@ class RunRecord:
         says why: a run ends on a full disk as on any other.
         """
         head = self.head()
-        self._figures.monitor.sample(head.spent.wall_ns, self._figures.state)
+        self._figures.monitor.sample(head.spent.wall_ns, self._figures.view)
         self.take_if_older(0)
         try:
             self._parts.write()
@@ -168,5 +168,5 @@ class RunRecord:
         figures, manifest = self._figures, self._manifest.as_json()
         about: Mapping[str, object] = {**manifest, "record_parts_dropped": self._parts.dropped}
         wall_ns = round(figures.elapsed_s * 1e9)
-        state = figures.state
-        return figures.monitor.head(state, wall_ns, state.threads + 1, dict(about))
+        view = figures.view
+        return figures.monitor.head(view, wall_ns, view.threads + 1, dict(about))

@@ -7,20 +7,24 @@ import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 
-from daybreak.engine.state import JobState
+from daybreak.engine.engine import Engine
 from daybreak.runtime.eventlog import EventLog
 from daybreak.spark.declared.catalog import Catalog
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reporter:
     """Adds to events of a query its class. Any thread may call it."""
 
     log: EventLog
     catalog: Catalog
-    state: JobState
     #: Whether a parked query or a stopped stream is a Python warning as well.
     warns: bool
+    _engine: Engine | None = None
+
+    def follow(self, engine: Engine) -> None:
+        """From now on classes are those of an engine; before, as they are declared."""
+        self._engine = engine
 
     def __call__(
         self,
@@ -44,9 +48,12 @@ class Reporter:
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _class_of(self, query: str | None) -> str | None:
-        network, classes = self.catalog.network, self.state.query_class
+        network, engine = self.catalog.network, self._engine
         index = None if query is None else network.query_index.get(query)
-        # The catalog may be a moment ahead of the engine's state.
+        if index is not None and engine is None:
+            return network.classes[network.class_of(index)].name
+        classes = () if engine is None else engine.view.query_class
+        # The catalog may be a moment ahead of the engine.
         if index is None or index >= len(classes):
             return None
         return network.classes[classes[index]].name

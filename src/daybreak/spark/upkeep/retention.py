@@ -85,9 +85,9 @@ class Retention:
 
     def remove_passed(self) -> None:
         """Removes segments that every query has passed and their stream does not retain."""
-        now_ns = CLOCK.now_ns()
+        now_ns, next_seq = CLOCK.now_ns(), self._engine.look().next_seq
         for stream in self._catalog.application.streams:
-            unread = Cursor(self._engine.next_seq.get(stream, 0), 0)
+            unread = Cursor(next_seq.get(stream, 0), 0)
             low = self._log.low_water(stream) or unread
             self._store.remove_below(stream, self._clocks.retained(stream, low, now_ns))
 
@@ -124,10 +124,10 @@ class Retention:
         """
         lows: dict[str, Cursor] = {}
         cursors = self._log.cursors()
-        queries = self._engine.queries
-        for q, query in enumerate(queries.facts):
-            waits = queries.inboxes[q].tuples > 0 or queries.in_job(q)
-            if queries.status[q].state == "dropped" or not waits:
+        view = self._engine.look()
+        for q, query in enumerate(view.facts):
+            waits = view.waiting[q] > 0 or view.in_job[q]
+            if view.states[q] == "dropped" or not waits:
                 continue
             for stream in query.reads:
                 at = cursors[query.name, stream]
@@ -148,11 +148,11 @@ class Retention:
         """Where lagging queries that may skip would have to be."""
         kept = self._unread()
         cut = cuts((s for segments in kept.values() for s in segments), to_free_bytes)
-        queries = self._engine.queries
+        view = self._engine.look()
         windows = {
             q: self._closed_before(q, cut)
-            for q, facts in enumerate(queries.facts)
-            if facts.answers == "windows" and queries.status[q].state != "dropped"
+            for q, facts in enumerate(view.facts)
+            if facts.answers == "windows" and view.states[q] != "dropped"
         }
         return LogFull(cut, windows)
 
@@ -163,7 +163,7 @@ class Retention:
         assert windowing is not None
         starts = self._log.places(runnable.name)
         held = {s: at for s, at in cut.items() if s in windowing.times and starts[s] < at}
-        waiting = list(self._engine.queries.inboxes[query].waiting) if held else []
+        waiting = self._engine.waiting(query) if held else ()
 
         def lets_go(item: Waiting) -> bool:
             """Whether nothing before those places is needed once this item's windows are gone."""

@@ -89,6 +89,6 @@ def warm_cells(
 
     On the loop's thread, or before it runs. The most important class comes first.
     """
-    cells = {tuple(engine.compositor.cell(box)) for box in boxes}
-    for cell in sorted(cells, key=lambda cell: (engine.state.query_class[cell[0]], cell)):
+    cells, classes = {engine.cell(box) for box in boxes}, engine.look().query_class
+    for cell in sorted(cells, key=lambda cell: (classes[cell[0]], cell)):
         warmup.add(of_cell([queries[box] for box in cell], schemas))
