@@ -145,7 +145,7 @@ class World:
         syncer = FileSyncer(self.log, self.catalog.sinks)
         opened.callback(syncer.close)
         sources = Sources(lambda _name: pytest.fail("no source is started"), Limits())
-        late = LateRows(folder / "late", store, {}, {})
+        late = LateRows(folder / "late", store, self.log, {})
         self.events: list[tuple[str, Mapping[str, object]]] = []
         inflow = Inflow(
             app.streams, store, sources, KafkaWatch(sources.positions),

@@ -390,3 +390,12 @@ def test_any_sequence_of_calls(open_log: OpenLog) -> None:
     run_state_machine_as_test(
         Machine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
     )
+
+
+def test_late_rows_are_noted_for_queries_that_are_known(log: CommitLog) -> None:
+    log.register_query("q", "1", {"r": START})
+    log.note_late_rows({("q", "r"): 3, ("gone", "r"): 4})
+    log.note_late_rows({("q", "r"): 5, ("q", "s"): 1})
+    assert log.late_rows_written() == {("q", "r"): 5, ("q", "s"): 1}
+    log.drop_query("q")
+    assert log.late_rows_written() == {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_time import FOREVER, Windowing, duration_us
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
@@ -62,8 +63,8 @@ class EventClocks:
         """A query is gone."""
         self._windows = {query: w for query, w in self._windows.items() if query != name}
 
-    def open_late(self, folder: Path, cursors: Mapping[tuple[str, str], Cursor]) -> LateRows:
-        return LateRows(folder, self._store, self._windows, cursors)
+    def open_late(self, folder: Path, log: CommitLog) -> LateRows:
+        return LateRows(folder, self._store, log, self._windows)
 
     def retained(self, stream: str, low: Cursor, now_ns: int) -> Cursor:
         """What may be removed: below ``low``, but nothing that the stream retains."""

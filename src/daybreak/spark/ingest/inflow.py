@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import StreamRow
+from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
@@ -75,6 +77,8 @@ class Inflow:
     def stop(self) -> None:
         self.sources.stop()
         self.kafka.close()
+        with suppress(LogUnavailable, OSError):  # the next start writes what is missing
+            self.late.write()
 
     def flush(self, on_tick: Callable[[Tick], None], wait: Callable[[], None]) -> None:
         """The input ends here: closes open windows, those over views after their streams'.

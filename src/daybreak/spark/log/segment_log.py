@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +90,24 @@ class SegmentLog(PositionLog):
         """The newest mark of each stream: the segment it lies before, and the watermark."""
         found = self.database.rows("SELECT stream, before_seq, watermark_us FROM marks")
         return {stream: (seq, us) for stream, seq, us in found}
+
+    def note_late_rows(self, written: Mapping[tuple[str, str], int]) -> None:
+        """Late rows of these queries and streams are in files, up to these segments.
+
+        A query that is not known any more is left out.
+        """
+        statement = (
+            "INSERT INTO late_rows SELECT CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT) "
+            "FROM queries WHERE name = ? ON CONFLICT (query, stream) DO UPDATE SET "
+            "seq = excluded.seq"
+        )
+        rows = [(query, stream, seq, query) for (query, stream), seq in written.items()]
+        self.database.transact(lambda db: db.run_many(statement, rows), durable=False)
+
+    def late_rows_written(self) -> dict[tuple[str, str], int]:
+        """Up to where late rows are in files, by query and stream."""
+        found = self.database.rows("SELECT query, stream, seq FROM late_rows")
+        return {(query, stream): seq for query, stream, seq in found}
 
     def schemas(self, stream: str) -> list[tuple[int, bytes]]:
         """The schemas of a stream's segments, each with the first segment that has it."""

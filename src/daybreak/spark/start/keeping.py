@@ -46,8 +46,8 @@ def make_keeping(
     )  # fmt: skip
     record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
     retention = Retention(
-        catalog, engine, log, storage.store, accepted.undeclared, accepted.clocks, backpressure,
-        limits.log_max_bytes, accepted.emit,
+        catalog, engine, log, storage.store, accepted.undeclared, accepted.clocks, accepted.late,
+        backpressure, limits.log_max_bytes, accepted.emit,
     )  # fmt: skip
     maintenance = Maintenance(retention, accepted.clocks, backpressure, record)
     return Keeping(figures, changes, record, backpressure, retention, maintenance)

@@ -106,6 +106,7 @@ def _start_tasks(
             PeriodicTask("measure", 0.5, lambda: inflow.rates.note(driver.engine.view)),
             PeriodicTask("write_record", 1.0, keeping.record.write),
             PeriodicTask("place_malformed", 1.0, storage.dead_letters.place),
+            PeriodicTask("write_late_rows", 1.0, inflow.late.write),
             PeriodicTask("prune", 10.0, lambda: prune(log, catalog)),
         ],
         # Spark may take its time to stop a query that was dropped.

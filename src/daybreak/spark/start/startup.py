@@ -94,7 +94,7 @@ def accept(catalog: Catalog, storage: Storage, options: Options, files: ExitStac
     undeclared, forgotten = start.accept(options.forget, options.limits, emit)
     announce_unlocked(emit, unlocked)
     _catch_up(catalog, log)
-    late = clocks.open_late(late_folder, log.cursors())
+    late = clocks.open_late(late_folder, log)
     return Accepted(catalog, start, clocks, late, recovered, undeclared, forgotten, emit, folders)
 
 

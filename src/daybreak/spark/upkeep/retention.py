@@ -23,6 +23,7 @@ from daybreak.runtime.eventlog import Emit
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.jobs.windows import low_water, past
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove, Move, ProgressMove
@@ -48,6 +49,7 @@ class Retention:
         store: SegmentStore,
         undeclared: Undeclared,
         clocks: EventClocks,
+        late: LateRows,
         backpressure: Backpressure,
         max_bytes: int,
         emit: Emit,
@@ -58,6 +60,7 @@ class Retention:
         self._store = store
         self._undeclared = undeclared
         self._clocks = clocks
+        self._late = late
         self._backpressure = backpressure
         self._max_bytes = max_bytes
         self._emit = emit
@@ -89,6 +92,9 @@ class Retention:
         for stream in self._catalog.application.streams:
             unread = Cursor(next_seq.get(stream, 0), 0)
             low = self._log.low_water(stream) or unread
+            late = self._late.needed_from(stream)
+            if late is not None:
+                low = min(low, Cursor(late, 0))
             self._store.remove_below(stream, self._clocks.retained(stream, low, now_ns))
 
     def unread_bytes(self) -> int:
