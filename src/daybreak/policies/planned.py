@@ -37,7 +37,7 @@ EARLY = 0.5
 #: Arrivals are apart if it takes this share of a period from one to the next.
 APART = 0.1
 #: A cost to start is unsure if its standard error is above this share of it.
-UNSURE = 0.2
+UNSURE_START = 0.2
 #: So many jobs of a cell differ in length for that reason.
 VARIED = 40
 #: Jobs that take so much of the longest that is planned show how far long ones overrun.
@@ -399,7 +399,7 @@ class Planned(BasePolicy):
             more_ns = self.planner.instants.next_ns(self.units.units[c.query], APART * period_ns)
             if more_ns is not None and more_ns > early_ns:  # nothing would be gathered
                 return c.head_ns
-        unsure = cell.cost.fixed_error_ns > UNSURE * cell.cost.fixed_ns
+        unsure = cell.cost.fixed_error_ns > UNSURE_START * cell.cost.fixed_ns
         jobs = self.planner.jobs(cell)
         return c.due_ns if unsure and jobs < VARIED and jobs % 2 else early_ns
 

@@ -23,6 +23,9 @@ from tests.spark.log.conftest import OpenLog
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import (
+    NO_BATCH,
+    Batches,
+    BatchMove,
     CommittedFile,
     Cursor,
     CursorMove,
@@ -152,6 +155,32 @@ def test_windows_are_emitted_once_and_in_one_transaction_with_rows_and_partials(
     assert log.places("q") == {"r": Cursor(3, 0)}
     assert log.progress() == {"q": Progress(10, "way")}
     assert log.undelivered() == []
+
+
+def test_micro_batches_are_committed_once_and_in_their_order(log: CommitLog) -> None:
+    log.register_query("q", "1", {"r": START}, Batches(NO_BATCH))
+    assert (log.batches(), log.progress()) == ({"q": NO_BATCH}, {})
+    log.commit("j1", [BatchMove("q", NO_BATCH, 0), CursorMove("q", "r", *_step(0))], [])
+    log.commit("j2", [BatchMove("q", 0, 3)], [])
+    stale = ([BatchMove("q", 0, 4)], [BatchMove("q", 3, 3)], [BatchMove("unknown", 0, 4)],
+             [BatchMove("q", 3, 4)] * 2)  # fmt: skip
+    for moves in stale:
+        with pytest.raises(EngineBug, match="micro-batch"):
+            log.commit("j3", moves, [])
+    assert not log.register_query("q", "1", {"r": START}, Batches(NO_BATCH))
+    assert log.batches() == {"q": 3}, "a query that is known continues"
+    log.drop_query("q")
+    assert log.batches() == {}
+
+
+def test_micro_batches_that_an_earlier_log_kept_as_windows_move_to_their_table(
+    log: CommitLog,
+) -> None:
+    for name, kept in (("q", 7), ("new", -(2**62))):
+        log.register_query(name, "1", {"r": START}, Progress(kept, ""))
+        log.register_query(name, "1", {"r": START}, Batches(NO_BATCH))
+    assert log.batches() == {"q": 7, "new": NO_BATCH}
+    assert log.progress() == {}
 
 
 def test_partials_continue_where_the_query_is_and_go_when_no_window_needs_them(

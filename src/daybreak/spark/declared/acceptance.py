@@ -18,7 +18,7 @@ from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import file_name, rows_kept
 from daybreak.spark.log.event_time import NEVER
 from daybreak.spark.log.partials import Partials
-from daybreak.spark.log.rows import Declaration, Progress
+from daybreak.spark.log.rows import NO_BATCH, Batches, Declaration, Progress
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.log.undeclared import Undeclared, time_left_ns
 from daybreak.spark.sql.forms import Form, OverState, OverWindows, PanedAggregate
@@ -115,11 +115,13 @@ class Acceptance:
                 partials.tables(name, kept_schema(checked.form.panes))
 
 
-def unstarted(form: Form) -> Progress | None:
-    """The progress of a query over windows that has emitted none; None of other queries."""
+def unstarted(form: Form) -> Progress | Batches | None:
+    """The progress of a query that has emitted no window or micro-batch; None of other queries."""
     match form:
         case PanedAggregate(panes=panes):
             return Progress(NEVER, way_of(panes))
-        case OverWindows() | OverState():  # of the latter, no micro-batch
+        case OverWindows():
             return Progress(NEVER, "")
+        case OverState():
+            return Batches(NO_BATCH)
     return None

@@ -29,6 +29,7 @@ from daybreak.spark.log import places as p
 from daybreak.spark.log.contract import Database, Statements
 from daybreak.spark.log.durable import boot_id
 from daybreak.spark.log.rows import (
+    Batches,
     CommittedFile,
     Cursor,
     Declaration,
@@ -113,7 +114,7 @@ class CommitLog(SegmentLog):
         name: str,
         fingerprint: str,
         starts: Mapping[str, Cursor],
-        progress: Progress | None = None,
+        progress: Progress | Batches | None = None,
         *,
         reset: bool = False,
         place: str = "",
@@ -208,6 +209,10 @@ class CommitLog(SegmentLog):
         """How far each query over windows is."""
         found = self.database.rows("SELECT query, closed_us, panes FROM progress")
         return {query: Progress(closed_us, panes) for query, closed_us, panes in found}
+
+    def batches(self) -> dict[str, int]:
+        """The last micro-batch that each stateful query has committed; ``NO_BATCH``: none yet."""
+        return dict(self.database.rows("SELECT query, batch FROM batches"))
 
     def partials(self, query: str) -> list[int]:
         """The ids of a query's partial aggregates, oldest first; an id is never used again."""

@@ -48,6 +48,9 @@ CREATE TABLE IF NOT EXISTS late_rows (
     query $text REFERENCES queries (name) ON DELETE CASCADE, stream $text,
     seq $int NOT NULL, PRIMARY KEY (query, stream)
 ) $without_rowid;
+CREATE TABLE IF NOT EXISTS batches (
+    query $text PRIMARY KEY REFERENCES queries (name) ON DELETE CASCADE, batch $int NOT NULL
+) $without_rowid;
 CREATE TABLE IF NOT EXISTS partials (
     id $id,
     query $text NOT NULL REFERENCES queries (name) ON DELETE CASCADE,

@@ -19,7 +19,8 @@ from daybreak.spark.log.tables import ARRIVAL, ipc_bytes
 
 #: Format version of the log, in the header of the SQLite file. Logs up to layout 3 have none: 0.
 #: From version 5 on a log may hold the positions of sources: an earlier Daybreak, which knows
-#: checkpoints alone, would read such sources from their beginning.
+#: checkpoints alone, would read such sources from their beginning. Micro-batches of stateful
+#: queries have a table of their own since then; they go there when their query is declared again.
 VERSION = 5
 #: The first version whose windows and partial aggregates have tables of their own.
 _WINDOWS_APART = 4

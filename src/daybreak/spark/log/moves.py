@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 from daybreak.model import ConfigError, EngineBug
 from daybreak.spark.log.contract import Statements
 from daybreak.spark.log.rows import (
+    NO_BATCH,
+    Batches,
+    BatchMove,
     Cursor,
     CursorMove,
     Declaration,
@@ -45,6 +48,13 @@ def make_moves(db: Statements, job: str, moves: Sequence[Move]) -> None:
     )
     if moved != len(windows):
         _refuse_progress(db, job, windows)
+    batches = [m for m in moves if isinstance(m, BatchMove)]
+    moved = db.run_many(
+        "UPDATE batches SET batch = ? WHERE query = ? AND batch = ?",
+        [(m.new, m.query, m.old) for m in batches if m.new > m.old],
+    )
+    if moved != len(batches):
+        _refuse_batches(db, job, batches)
 
 
 def stored_cursors(db: Statements, query: str) -> dict[str, Cursor]:
@@ -62,9 +72,20 @@ def keep_progress(db: Statements, query: Declaration) -> None:
     """A known query continues from its partial aggregates, which it would make in the same way."""
     values = (query.fingerprint, query.name)
     db.run("UPDATE queries SET fingerprint = ? WHERE name = ?", values)
+    if isinstance(query.progress, Batches):
+        _part_batches(db, query.name)
+        return
     if not refuse_other_panes(db, query) and query.progress is not None:
         panes = query.progress.panes
         db.run("UPDATE progress SET panes = ? WHERE query = ?", (panes, query.name))
+
+
+def _part_batches(db: Statements, query: str) -> None:
+    """Earlier logs kept the number of a micro-batch as if it were the end of a window."""
+    row = db.row("SELECT closed_us FROM progress WHERE query = ?", (query,))
+    if row is not None:
+        db.run("INSERT INTO batches VALUES (?, ?)", (query, max(row[0], NO_BATCH)))
+        db.run("DELETE FROM progress WHERE query = ?", (query,))
 
 
 def refuse_other_panes(db: Statements, query: Declaration) -> bool:
@@ -73,6 +94,8 @@ def refuse_other_panes(db: Statements, query: Declaration) -> bool:
     False where the log, one of an older layout, does not say how they were made.
     """
     known, progress = stored_progress(db, query.name), query.progress
+    if isinstance(progress, Batches):
+        return True
     if progress is not None and known is not None and known.panes is None and progress.panes:
         return False
     if (progress and progress.panes) != (known and known.panes):
@@ -183,6 +206,19 @@ def _refuse_progress(db: Statements, job: str, moves: Sequence[ProgressMove]) ->
                 f"up to {move.new_us} us, but it has emitted those up to {closed_us} us"
             )
     raise EngineBug(f"job {job}: emits the windows of a query twice")
+
+
+def _refuse_batches(db: Statements, job: str, moves: Sequence[BatchMove]) -> NoReturn:
+    db.undo()
+    for move in moves:
+        row = db.row("SELECT batch FROM batches WHERE query = ?", (move.query,))
+        found = None if row is None else row[0]
+        if found != move.old or move.new <= move.old:
+            raise EngineBug(
+                f"job {job}: query {move.query!r} would go from micro-batch {move.old} to "
+                f"{move.new}, but it is at {found}"
+            )
+    raise EngineBug(f"job {job}: commits a micro-batch twice")
 
 
 def _refuse(db: Statements, finding: str) -> NoReturn:

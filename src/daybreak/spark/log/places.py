@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from daybreak.model import ConfigError
 from daybreak.spark.log.contract import Statements
 from daybreak.spark.log.moves import keep_progress, stored_cursors
-from daybreak.spark.log.rows import Declaration
+from daybreak.spark.log.rows import Batches, Declaration
 
 
 def is_known(db: Statements, query: Declaration) -> bool:
@@ -37,7 +37,9 @@ def register(db: Statements, query: Declaration, *, reset: bool = False) -> bool
         "INSERT INTO cursors VALUES (?, ?, ?, ?)",
         [(query.name, stream, *start) for stream, start in query.starts.items()],
     )
-    if query.progress is not None:
+    if isinstance(query.progress, Batches):
+        db.run("INSERT INTO batches VALUES (?, ?)", (query.name, query.progress.last))
+    elif query.progress is not None:
         values = (query.name, query.progress.closed_us, query.progress.panes)
         db.run("INSERT INTO progress VALUES (?, ?, ?)", values)
     return True

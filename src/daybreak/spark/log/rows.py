@@ -22,11 +22,23 @@ class Cursor(NamedTuple):
 class Progress:
     """How far a query over windows is: a point in event time, not a row."""
 
-    #: Windows that end at or before this are emitted. Of a stateful query: its last micro-batch.
+    #: Windows that end at or before this are emitted.
     closed_us: int
     #: Identifies how the query makes partial aggregates of the rows before its cursor; empty if
     #: it is computed from rows. None in a log of an older layout, which did not record it.
     panes: str | None = ""
+
+
+#: The micro-batch of a stateful query before its first one.
+NO_BATCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """How far a stateful query is: Spark numbers its micro-batches from 0."""
+
+    #: The last one that is committed.
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +48,8 @@ class Declaration:
     name: str
     fingerprint: str
     starts: Mapping[str, Cursor]
-    #: Of a query over windows.
-    progress: Progress | None = None
+    #: Of a query over windows, or of a stateful one.
+    progress: Progress | Batches | None = None
     #: Where it is declared.
     place: str = ""
 
@@ -107,14 +119,20 @@ class CursorMove:
 
 @dataclass(frozen=True, slots=True)
 class ProgressMove:
-    """A query has emitted its windows that end after ``old_us`` and up to ``new_us``.
-
-    Of a stateful query: the numbers of its micro-batches, in place of instants.
-    """
+    """A query has emitted its windows that end after ``old_us`` and up to ``new_us``."""
 
     query: str
     old_us: int
     new_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMove:
+    """A stateful query has committed micro-batch ``new``, and had committed ``old`` before."""
+
+    query: str
+    old: int
+    new: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +159,7 @@ class PartialsMove:
 
 
 #: What one transaction changes about a query's place.
-Move = CursorMove | ProgressMove | PartialsMove
+Move = CursorMove | ProgressMove | BatchMove | PartialsMove
 
 
 @dataclass(frozen=True, slots=True)

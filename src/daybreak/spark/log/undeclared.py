@@ -89,11 +89,11 @@ class Undeclared:
         """Frees as much of the log as they alone hold, oldest segments first."""
         held = self._held()
         cut = cuts((s for segments in held.values() for s in segments), to_free_bytes)
-        windows = self._log.progress()
+        whole = self._log.progress().keys() | self._log.batches().keys()
         for name, cursors in list(self._cursors.items()):
             behind = {s: at for s, at in cursors.items() if s in cut and at < cut[s]}
-            if behind and name in windows:
-                self.forget(name, "the log is full, and its windows would be incomplete")
+            if behind and name in whole:
+                self.forget(name, "the log is full, and its results would be incomplete")
             elif behind:
                 self._skip(name, behind, cut, held)
         self.remove_passed(cut)

@@ -23,7 +23,7 @@ from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line
 from daybreak.spark.jobs.committer import Commits, Stepped
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import make_folder, remove_unfinished
-from daybreak.spark.log.rows import Cursor, Move, ProgressMove
+from daybreak.spark.log.rows import NO_BATCH, BatchMove, Cursor, Move
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sql.forms import OverState
 from daybreak.spark.stateful.feed import Feed
@@ -71,8 +71,10 @@ class StatefulQuery:
         self._allow = allow
         self._frame = frame
         self._checkpoint = folder / "checkpoint"
-        self._batch_done = log.progress()[query.name].closed_us
-        if self._batch_done < 0:  # new, or reset: what an earlier one has left counts nothing
+        self._batch_done = log.batches()[query.name]
+        if (
+            self._batch_done == NO_BATCH
+        ):  # new, or reset: what an earlier one has left counts nothing
             store.confirm()
             shutil.rmtree(folder, ignore_errors=True)
         elif not (self._checkpoint / "metadata").exists():
@@ -189,7 +191,7 @@ class StatefulQuery:
         step = self.steps.find(self._step_of(batch))
         mine = step.number == job.step.number
         if batch > self._batch_done:
-            moves: list[Move] = [ProgressMove(self.query.name, self._batch_done, batch)]
+            moves: list[Move] = [BatchMove(self.query.name, self._batch_done, batch)]
             if mine and not job.made and not step.ends_at(self._log.places(self.query.name)):
                 moves += step.cursor_moves(self.query.name)
             job.commits([rows], [moves])

@@ -55,7 +55,7 @@ LEARNING = 40
 #: What is so many times faster than expected had nothing to do: a window without a row.
 NO_WORK = 10.0
 #: Relative error of what is expected of a cell without jobs; it falls as they are seen.
-UNSURE = 0.5
+UNTRIED_ERROR = 0.5
 #: Costs within this of what is expected are as expected; no cost is corrected by more than ...
 EXPECTED, MOST_OFF = 0.15, 5.0
 #: The old periods stay while they fit this share of the workers and yield all but this share.
@@ -447,7 +447,7 @@ class CellPlanner:
             fixed_error_s=in_s.fixed_error_ns,
             per_tuple_error_s=in_s.per_tuple_error_ns,
             error_correlation=in_s.error_correlation,
-            most_unsure=UNSURE / sqrt(1 + self.jobs(cell)),
+            most_unsure=UNTRIED_ERROR / sqrt(1 + self.jobs(cell)),
             together=self._together(cell),
             at_best=usual / rate * (1.0 if cell.slide_ns else self.usable.alone),
             most_work=MOST_WORK if hoped else inf,
