@@ -21,7 +21,7 @@ from daybreak.spark.sinks.delivery import bring
 from daybreak.spark.sinks.file_sync import FileSyncer
 from daybreak.spark.sinks.views import advance, stamped
 from daybreak.spark.tasks.executors import sweep_attempts
-from daybreak.spark.tasks.task import Result, Runnable, Written
+from daybreak.spark.tasks.task import Result, Runnable, Since, Written
 
 
 class Committer:
@@ -106,6 +106,15 @@ class Committer:
         pairs = zip(queries, results, strict=True)
         rows = {q.name: r.num_rows for q, r in pairs if not isinstance(r, Written)}
         self._store.driver_rows.of_queries(rows)
+
+
+class JobResult(NamedTuple):
+    """What a job computed, and how its queries move on."""
+
+    results: Sequence[Result]
+    #: Of each query.
+    moves: Sequence[Sequence[Move]]
+    since: Since = None
 
 
 class Permit(Protocol):

@@ -8,94 +8,21 @@ kept (``log.partials``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from daybreak.engine.inbox import Waiting, by_borders
+from daybreak.engine.inbox import by_borders
 from daybreak.model.errors import ConfigError
-from daybreak.spark.jobs.windows import Places
 from daybreak.spark.log.event_clock import instants, is_timed
 from daybreak.spark.log.event_time import NEVER, Grid, Times, Windowing, following
-from daybreak.spark.log.partials import Partials, kept
-from daybreak.spark.log.rows import CursorMove, Move, PartialsMove, ProgressMove
-from daybreak.spark.log.segments import Segment, SegmentStore
+from daybreak.spark.log.segments import Segment
 from daybreak.spark.log.tables import ARRIVAL
-from daybreak.spark.sql.composite import plain_schema, quoted, typed
-from daybreak.spark.sql.forms import PanedAggregate
-from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes, merged_rows
-from daybreak.spark.tasks.engines import Engines
+from daybreak.spark.sql.composite import plain_schema, quoted
+from daybreak.spark.sql.windows.pane_plans import LATE, PANE, WINDOW, Panes
 from daybreak.spark.tasks.segment_frames import SegmentFrames
-from daybreak.spark.tasks.shapes import ROWS, of_fill, of_merge
-from daybreak.spark.tasks.task import LeafRows, Leaves, Result, Runnable
-
-
-def compute(
-    queries: Sequence[Runnable],
-    forms: Sequence[PanedAggregate],
-    taken: Sequence[Waiting],
-    store: SegmentStore,
-    partials: Partials,
-    places: Places,
-    engines: Engines,
-) -> tuple[Sequence[Result], list[list[Move]]]:
-    """The rows of all windows that ``taken`` closed, by query, and how the queries move on.
-
-    The queries share stream, windows and keys, and all are at ``places``; ``forms`` in their order.
-    """
-    panes, windowing = forms[0].panes, forms[0].windowing
-    after_us, closed_us = taken[0].after_us, taken[-1].closes_us
-    start, end = places[panes.stream], store.end(panes.stream)
-    needed_us = windowing.needed_from(panes.stream, closed_us)
-    fresh = [s for s in store.segments(panes.stream) if start.seq <= s.seq < end.seq]
-    found: list[pa.Table] = []
-    moves: list[list[Move]] = []
-    each = _made(queries, forms, fresh, after_us, store, engines)
-    for query, made in zip(queries, each, strict=True):
-        rows = pa.concat_tables([*partials.tables(query.name, made.schema), made])
-        found.append(with_windows(rows, panes.grid, panes.width_us, after_us, closed_us))
-        added = tuple(kept(made, PANE, needed_us))
-        moves.append(
-            [
-                PartialsMove(query.name, panes.stream, start.seq, end.seq, added, needed_us),
-                CursorMove(query.name, panes.stream, start, end),
-                ProgressMove(query.name, after_us, closed_us),
-            ]
-        )
-    if not any(rows.num_rows for rows in found):
-        return [query.schema.empty_table() for query in queries], moves
-    leaves = Leaves.of({ROWS: merged_rows([form.panes for form in forms], found)})
-    return engines.compute([of_merge(queries)], leaves).results, moves
-
-
-def _made(
-    queries: Sequence[Runnable],
-    forms: Sequence[PanedAggregate],
-    fresh: Sequence[Segment],
-    after_us: int,
-    store: SegmentStore,
-    engines: Engines,
-) -> list[pa.Table]:
-    """The partials of each query of segments it has not read yet, for windows after an instant."""
-    panes, windowing = forms[0].panes, forms[0].windowing
-    schemas = [kept_schema(form.panes) for form in forms]
-    small = [segment for segment in fresh if not segment.parts]
-    parts = [paned(store.table(s), windowing, panes, s.before_us, after_us) for s in small]
-    rows = pa.concat_tables(parts) if parts else pa.table({})
-    large = tuple(partial(_large_rows, s, windowing, panes, after_us) for s in fresh if s.parts)
-    if not rows.num_rows and not large:
-        return [schema.empty_table() for schema in schemas]
-    leaves = Leaves({ROWS: LeafRows(rows, large=large)}, past_driver=bool(large))
-    made = engines.compute([of_fill(queries)], leaves).results
-    if large:
-        passed = {q.name: table.num_rows for q, table in zip(queries, made, strict=True)}
-        store.driver_rows.of_queries(passed)
-    return [typed(table, schema) for table, schema in zip(made, schemas, strict=True)]
 
 
 def kept_schema(panes: Panes) -> pa.Schema:
@@ -140,7 +67,7 @@ def paned(
     return rows if wanted.all() else rows.filter(pa.array(wanted))
 
 
-def _large_rows(
+def large_rows(
     segment: Segment,
     windowing: Windowing,
     panes: Panes,

@@ -18,7 +18,7 @@ from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import JobTimeout
 from daybreak.spark.jobs.committer import Commits, Committer, Permit, StatefulJobs, Stepped
-from daybreak.spark.jobs.row_jobs import Retained, RowJobs
+from daybreak.spark.jobs.row_jobs import RowJobs
 from daybreak.spark.jobs.window_jobs import WindowJobs
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_time import ANCHORS
@@ -58,14 +58,12 @@ class JobRunner:
         stateful queries.
         """
         session = self._session = WorkerSession(spark, schemas, scratch, tables)
-        self._store = store
-        self._log = log
         self._prepared = prepared
         self._stateful = stateful
         self._committer = Committer(store, log, syncer)
         frames = SegmentFrames(session.spark, schemas, store)
         self.engines = worker_engines(session, frames, prepared, self._committer.number)
-        self._rows = RowJobs(schemas, self.engines, store)
+        self._rows = RowJobs(schemas, self.engines, store, log)
         self._windows = WindowJobs(schemas, self.engines, store, log, partials)
 
     def run(
@@ -145,18 +143,13 @@ class JobRunner:
                 tag = self._session.scratch.name
                 return None, self._stateful.run(first, taken, commits, tag)
             case OverWindows():
-                commits(*self._windows.compute(queries, taken, cell))
-                return None, None
+                made = self._windows.compute(queries, taken, cell)
             case OverRetained():
-                retained = Retained(first.name, self._store, self._log.places(first.name), taken)
-                task = of_query(first, self._session.schemas)
-                [result] = self.engines.compute([task], retained.leaves).results
-                commits([retained.marked(result)], [retained.moves])
-                return None, None
+                made = self._rows.over_retained(first, taken)
             case _:
-                outcome, moves = self._rows.compute(queries, taken, cell)
-                commits(outcome.results, moves)
-                return outcome.since, None
+                made = self._rows.compute(queries, taken, cell)
+        commits(made.results, made.moves)
+        return made.since, None
 
     def trial(self, query: Runnable, tables: Mapping[str, pa.Table]) -> pa.Table:
         """The result of a query over given rows of its streams, which is not committed."""

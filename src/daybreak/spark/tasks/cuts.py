@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from daybreak.spark.log.event_clock import instants
 from daybreak.spark.log.event_time import Grid, Windowing
 from daybreak.spark.sql.composite import Cutter
-from daybreak.spark.sql.windows.pane_plans import cut_partials
-from daybreak.spark.sql.windows.together import cut_results
 from daybreak.spark.tasks.task import Cut
 
 
@@ -43,28 +41,6 @@ class CutByMask:
     def earliest(self, table: pa.Table, arrived: NDArray[np.int64]) -> list[int | None]:
         """When the first row had arrived that each query keeps; ``arrived`` has that of each."""
         return self.cutter.earliest(table, arrived, self.schemas)
-
-
-@dataclass(frozen=True)
-class CutTogether:
-    """The results of several aggregates over the same windows."""
-
-    schemas: tuple[pa.Schema, ...]
-
-    def __call__(self, table: pa.Table) -> Sequence[pa.Table]:
-        return cut_results(table, self.schemas)
-
-
-@dataclass(frozen=True)
-class CutPartials:
-    """The partials of several aggregates over the same panes."""
-
-    #: How many grouping columns there are, and how many partials each query has.
-    keys: tuple[str, ...]
-    counts: tuple[int, ...]
-
-    def __call__(self, table: pa.Table) -> Sequence[pa.Table]:
-        return cut_partials(table, self.keys, self.counts)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from daybreak.spark.sql.forms import (
     panes_in,
     parts_of,
 )
-from daybreak.spark.sql.windows.pane_plans import Fill, Merge, merged_schema
-from daybreak.spark.sql.windows.together import Together
-from daybreak.spark.tasks.cuts import CutByMask, CutOne, CutPartials, CutTogether
+from daybreak.spark.sql.windows.pane_plans import CutPartials, Fill, Merge, merged_schema
+from daybreak.spark.sql.windows.together import CutTogether, Together
+from daybreak.spark.tasks.cuts import CutByMask, CutOne
 from daybreak.spark.tasks.task import Built, Cut, Frames, Planning, Runnable, Schemas, Task, Unfit
 
 #: The leaf of a task whose rows are not those of one stream as they are.

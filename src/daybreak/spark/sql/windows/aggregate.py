@@ -108,6 +108,12 @@ class Aggregate:
         return [replaced(column, call, catalyst.seq) for column in columns]
 
 
+def aligned_copies(catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> list[Aggregate]:
+    """Copies of aggregates with one share key, all over the columns of the first."""
+    mine = [aggregate.own(catalyst) for aggregate in aggregates]
+    return [aggregate.aligned(catalyst, mine[0]) for aggregate in mine]
+
+
 def take_apart(
     catalyst: Catalyst, plan: Plan, stream: str, windowing: Windowing
 ) -> Aggregate | None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType, Ti
 
 from daybreak.spark.log.event_time import US_PER_S, Grid
 from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, kind, listed
-from daybreak.spark.sql.windows.aggregate import Aggregate
+from daybreak.spark.sql.windows.aggregate import Aggregate, aligned_copies
 from daybreak.spark.sql.windows.together import Marks, Results, Together
 
 #: The end of a row's pane, and the watermark that the row missed.
@@ -161,9 +161,8 @@ class Fill:
     """The partials of several aggregates with one share key, from rows with their panes."""
 
     def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
-        make, mine = catalyst, [aggregate.own(catalyst) for aggregate in aggregates]
-        first = mine[0]
-        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
+        make, aligned = catalyst, aligned_copies(catalyst, aggregates)
+        first = aligned[0]
         self._catalyst, self._node = catalyst, first.node
         self._marks = Marks(catalyst, aligned)
         pane, late = (make.attribute(name, make.long(0)) for name in (PANE, LATE))
@@ -187,9 +186,8 @@ class Merge:
     """The windows of several aggregates with one share key, from their partials."""
 
     def __init__(self, catalyst: Catalyst, panes: Sequence[Panes]) -> None:
-        make, mine = catalyst, [one.aggregate.own(catalyst) for one in panes]
-        first = mine[0]
-        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
+        make, aligned = catalyst, aligned_copies(catalyst, [one.aggregate for one in panes])
+        first = aligned[0]
         self._catalyst = catalyst
         keys = [first.row[at] for at in sorted(first.keys)]
         self._row = [*keys, first.window]
@@ -229,15 +227,19 @@ def merged_rows(panes: Sequence[Panes], partials: Sequence[pa.Table]) -> pa.Tabl
     return pa.concat_tables(parts, promote_options="default").select(names)
 
 
-def cut_partials(result: pa.Table, keys: Sequence[str], counts: Sequence[int]) -> list[pa.Table]:
-    """Each query's partials of a result of ``Fill``, as ``Panes.partial_schema`` has them.
+@dataclass(frozen=True)
+class CutPartials:
+    """Takes each query's partials out of a result of ``Fill``, as ``Panes.partial_schema`` says."""
 
-    ``keys``: the grouping columns; ``counts``: how many partials each query has.
-    """
-    common = [PANE, LATE, *keys]
-    found = []
-    for i, count in enumerate(counts):
-        mine = result.select([*common, *(f"p{i}_{k}" for k in range(count))])
-        mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
-        found.append(mine.rename_columns([*common, *(f"p{k}" for k in range(count))]))
-    return found
+    #: The grouping columns, and how many partials each query has.
+    keys: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    def __call__(self, result: pa.Table) -> list[pa.Table]:
+        common = [PANE, LATE, *self.keys]
+        found = []
+        for i, count in enumerate(self.counts):
+            mine = result.select([*common, *(f"p{i}_{k}" for k in range(count))])
+            mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
+            found.append(mine.rename_columns([*common, *(f"p{k}" for k in range(count))]))
+        return found

@@ -8,13 +8,14 @@ from panes (``panes``), one that makes the partials of all queries and one that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
 from daybreak.spark.sql.catalyst import Catalyst, Expr, Plan, ids, kind, listed
 from daybreak.spark.sql.composite import typed
-from daybreak.spark.sql.windows.aggregate import Aggregate
+from daybreak.spark.sql.windows.aggregate import Aggregate, aligned_copies
 
 
 class Marks:
@@ -102,23 +103,27 @@ class Results:
         return self._catalyst.project(self._results, groups)
 
 
-def cut_results(result: pa.Table, schemas: Sequence[pa.Schema]) -> list[pa.Table]:
-    """Each query's rows of a common result, typed as its own result would be."""
-    found = []
-    for i, schema in enumerate(schemas):
-        mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
-        mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
-        found.append(typed(mine, schema))
-    return found
+@dataclass(frozen=True)
+class CutTogether:
+    """Takes each query's rows out of a common result, typed as its own result would be."""
+
+    schemas: tuple[pa.Schema, ...]
+
+    def __call__(self, result: pa.Table) -> list[pa.Table]:
+        found = []
+        for i, schema in enumerate(self.schemas):
+            mine = result.select([f"c{i}_{j}" for j in range(len(schema))])
+            mine = mine.filter(result[f"in{i}"], null_selection_behavior="drop")
+            found.append(typed(mine, schema))
+        return found
 
 
 class Together:
     """Aggregates over the rows of their stream."""
 
     def __init__(self, catalyst: Catalyst, aggregates: Sequence[Aggregate]) -> None:
-        mine = [aggregate.own(catalyst) for aggregate in aggregates]
-        first = self._first = mine[0]
-        aligned = [aggregate.aligned(catalyst, first) for aggregate in mine]
+        aligned = aligned_copies(catalyst, aggregates)
+        first = self._first = aligned[0]
         self.stream = first.stream
         self._catalyst = catalyst
         self._marks = Marks(catalyst, aligned)
