@@ -212,6 +212,9 @@ org.apache.spark.sql.catalyst.expressions
     AttributeSet: toSeq
     ExprId: id
     Expression:
+    UnsafeProjection: apply initialize
+    UnsafeProjection$: MODULE$ create
+    UnsafeRow:
 org.apache.spark.sql.catalyst.planning
     ExtractEquiJoinKeys$: MODULE$ unapply
 org.apache.spark.sql.catalyst.plans
@@ -237,6 +240,7 @@ org.apache.spark.sql.execution
     CollapseCodegenStages: <init> apply
     InputAdapter:
     LogicalRDD: rdd
+    ProjectExec: projectList
     QueryExecution: analyzed executedPlan optimizedPlan
     RDDScanExec: rdd
     RangeExec:

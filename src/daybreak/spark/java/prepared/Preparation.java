@@ -39,8 +39,10 @@ public class Preparation {
             Dataset$.MODULE$.ofRows(session, narrow).queryExecution().executedPlan();
         SinglePartition single = new SinglePartition(executed);
         // Static tables are read here, and broadcast.
-        RDD<InternalRow> rdd =
-            new CollapseCodegenStages(new AtomicInteger(0)).apply(single.plan()).execute();
+        RDD<InternalRow> rdd = Projected.of(single.plan());
+        if (rdd == null) {
+            rdd = new CollapseCodegenStages(new AtomicInteger(0)).apply(single.plan()).execute();
+        }
         this.shape = single.shape();
         this.plan = new TrainPlan(rdd, query.schema(), LocalTasks.settings(session));
         this.bytes = plan.size() + broadcastBytes(single.plan());

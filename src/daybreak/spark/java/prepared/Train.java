@@ -38,6 +38,10 @@ public class Train extends RDD<InternalRow> {
         return number;
     }
 
+    StructType columns() {
+        return columns;
+    }
+
     @Override
     public Partition[] getPartitions() {
         return new Partition[] {new Only()};
