@@ -171,6 +171,23 @@ def test_every_train_gives_the_rows_of_an_ordinary_job(
         assert bag(found.table) == bag(ordinary(session, KINDS[name], tables))
 
 
+def test_a_copy_of_a_plan_makes_its_projections_once(plans: Plans, runner: PlanRunner) -> None:
+    """Spark writes their source code again in every task: most of the time of a small train."""
+    for tables in TRAINS[:2]:
+        assert runner.run(task(KINDS["projection"]), tables) is not None
+    copy = plans._entries[KINDS["projection"]].result().copies["test"]
+    first = _field(_field(copy, "rdd"), "projections")
+    assert first.size() == 2, "that of the columns that are read, and the query's"
+    assert runner.run(task(KINDS["projection"]), TRAINS[0]) is not None
+    assert _field(_field(copy, "rdd"), "projections").get(1).equals(first.get(1))
+
+
+def _field(of: Any, name: str) -> Any:
+    found = of.getClass().getDeclaredField(name)
+    found.setAccessible(True)
+    return found.get(of)
+
+
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_spark_would_keep_or_cannot_run_here_is_left_to_ordinary_jobs(
     plans: Plans, runner: PlanRunner, sql: str
