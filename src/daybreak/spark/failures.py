@@ -1,4 +1,4 @@
-"""What went wrong, in one line."""
+"""Errors of a run, and what went wrong in one line."""
 
 from __future__ import annotations
 
@@ -131,3 +131,19 @@ def _one_line(text: str) -> str:
 def _cut(text: str) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[: _MOST_CHARACTERS - 3]}..."
+
+
+_POSITION = re.compile(r"line (\d+),? pos (\d+)")
+
+
+def position_in(text: str) -> tuple[int, int] | None:
+    """Line and column from 1, as editors count."""
+    match = _POSITION.search(text)
+    return (int(match[1]), int(match[2]) + 1) if match else None
+
+
+def first_line(text: str) -> str:
+    """Spark's message without its error class, SQLSTATE, position and plan."""
+    first = text.strip().split("\n")[0]
+    first = re.sub(r"^\[[A-Z0-9_.]+\] ", "", first)
+    return re.split(r"\s*SQLSTATE:", first)[0].rstrip(" .;")

@@ -67,10 +67,9 @@ from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.forms import SqlBody
 from daybreak.spark.sql.static_tables import StaticTables
 from daybreak.spark.tasks.task import Runnable
-from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.health import Health
 from daybreak.spark.upkeep.maintenance import Maintenance
-from daybreak.spark.upkeep.record import Figures
+from daybreak.spark.upkeep.record import ChangeLog, Figures
 
 NAMES = ("a", "b")
 SQL = "SELECT n FROM s"

@@ -52,8 +52,8 @@ from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.loop.driver import Driver, new_command
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
-from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.health import Health
+from daybreak.spark.upkeep.record import ChangeLog
 
 #: A request waits for a job to end, at most for so long.
 PATIENCE_S = 120.0

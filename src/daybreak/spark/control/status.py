@@ -26,9 +26,8 @@ from daybreak.spark.log.undeclared import Undeclared
 from daybreak.spark.loop.driver import Driver
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.tasks.task import Runnable
-from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks
-from daybreak.spark.upkeep.record import Figures
+from daybreak.spark.upkeep.record import ChangeLog, Figures
 
 #: A story over the wire has the newest of its lines: about 200 KB of JSON, and several minutes of a
 #: query with one job a second. Twice as many fill more screens than anybody reads.

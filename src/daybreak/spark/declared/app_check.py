@@ -25,8 +25,8 @@ from daybreak.spark.session import timezone_of, with_timezone
 from daybreak.spark.sql.catalyst import Catalyst
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.checked import CheckedQuery
-from daybreak.spark.sql.modes import watermarks_of
 from daybreak.spark.sql.static_tables import SessionTables, StaticTables
+from daybreak.spark.sql.streaming import watermarks_of
 
 
 @dataclass(frozen=True)

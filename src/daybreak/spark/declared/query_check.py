@@ -18,7 +18,7 @@ from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.fingerprints import fingerprint, query_fingerprint
 from daybreak.spark.sql.functions import Function
-from daybreak.spark.sql.modes import check_mode
+from daybreak.spark.sql.streaming import check_mode
 
 __all__ = ["Callback", "DeclaredQuery", "Function"]
 

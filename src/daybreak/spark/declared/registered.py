@@ -17,7 +17,7 @@ from daybreak.spark.sinks.views import FORMAT as VIEW
 from daybreak.spark.sinks.views import box_name
 from daybreak.spark.sql.check import Checker
 from daybreak.spark.sql.forms import OverWindows
-from daybreak.spark.sql.modes import check_mode, watermarks_of
+from daybreak.spark.sql.streaming import check_mode, watermarks_of
 from daybreak.spark.sql.windows.check import event_times, refuse_long
 from daybreak.spark.tasks.task import Runnable
 

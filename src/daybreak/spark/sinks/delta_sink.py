@@ -34,8 +34,7 @@ from daybreak.spark.log.durable import (
 )
 from daybreak.spark.log.rows import CommittedFile, StagedFile
 from daybreak.spark.sinks.calls import read_staged, write_arrow
-from daybreak.spark.sinks.delta_schema import check_table, delta_schema
-from daybreak.spark.sinks.delta_stats import statistics
+from daybreak.spark.sinks.delta_schema import check_table, delta_schema, statistics
 from daybreak.spark.sinks.destination import DeliveryId
 from daybreak.spark.sinks.partitioning import Partition, partitions
 from daybreak.spark.sinks.sink import Staging, is_gone, unstage

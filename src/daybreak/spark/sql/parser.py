@@ -16,11 +16,10 @@ from pyspark.errors import (
 from pyspark.sql import DataFrame, SparkSession
 
 from daybreak.model.errors import ConfigError, suggestion
-from daybreak.spark.failures import one_line
+from daybreak.spark.failures import first_line, one_line, position_in
 from daybreak.spark.sql.allowlist import Refused
 from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.leaves import DECLARE
-from daybreak.spark.sql.messages import first_line, position_in
 from daybreak.spark.sql.windows.parsed import window_fault, without_join_windows
 
 

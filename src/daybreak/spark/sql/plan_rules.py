@@ -1,4 +1,4 @@
-"""The rules for an analysed plan: what it reads, and whether it may run on any cut."""
+"""The rules for an analysed plan: what it reads and results in, and whether any cut will do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, VariantType
 
 from daybreak.model.errors import suggestion
+from daybreak.spark.failures import first_line
 from daybreak.spark.log.event_time import Windowing
 from daybreak.spark.sql.allowlist import Refused, Shape, shape_of, streams_in, subqueries_read
 from daybreak.spark.sql.catalyst import Catalyst, Plan, listed
-from daybreak.spark.sql.columns import check_columns
 from daybreak.spark.sql.determinism import OPTIMIZER, Determinism
 from daybreak.spark.sql.leaves import refuse_moving_rows
 from daybreak.spark.sql.plan_nodes import Node, tree_of
@@ -120,3 +121,44 @@ class PlanRules:
 
 def _with_subqueries(plan: Plan) -> list[Plan]:
     return [plan, *listed(plan.subqueriesAll())]
+
+
+def check_columns(schema: StructType) -> None:
+    """``Refused`` unless each column has a name of its own and a type that can be written."""
+    seen: set[str] = set()
+    for name in schema.names:
+        if name.lower() in seen:
+            raise Refused(f"has two columns {name!r}", "name them apart with AS")
+        seen.add(name.lower())
+    if not seen:
+        raise Refused("has no columns", "select at least one")
+    for column in schema.fields:
+        kinds = _kinds(column.dataType)
+        if NullType in kinds:
+            raise Refused(f"column {column.name!r} has no type", "cast its NULL to one")
+        if VariantType in kinds:  # Arrow has it as a struct that no reader knows as a variant
+            raise Refused(
+                f"has a column no sink can hold ({column.name!r} is a variant)",
+                "take values out of it with variant_get, or write it with to_json",
+            )
+        try:
+            to_arrow_schema(StructType([column]), timezone="UTC")
+        except PySparkException as error:
+            raise Refused(
+                f"has a column no sink can hold ({column.name!r}: {first_line(str(error))})",
+                "cast it to a text",
+            ) from error
+
+
+def _kinds(kind: DataType) -> set[type[DataType]]:
+    """The classes of a type and of all types in it."""
+    match kind:
+        case StructType():
+            inner = [field.dataType for field in kind.fields]
+        case ArrayType():
+            inner = [kind.elementType]
+        case MapType():
+            inner = [kind.keyType, kind.valueType]
+        case _:
+            inner = []
+    return {type(kind)}.union(*(_kinds(one) for one in inner))

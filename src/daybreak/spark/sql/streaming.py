@@ -1,4 +1,4 @@
-"""Whether Spark runs a query as a streaming query, and in which mode.
+"""Modes of queries: what they ask of streams, and whether Spark runs a query as streaming.
 
 The query is analysed over streaming frames, and Spark's own rules and its planner decide; of
 update mode, ``updates`` does, too. Nothing is started.
@@ -16,14 +16,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from pyspark.sql.types import DataType, StructType
 
-from daybreak.model.specs import Mode
-from daybreak.spark.failures import one_line
+from daybreak.model.errors import ConfigError
+from daybreak.model.specs import Mode, QuerySpec, StreamSpec
+from daybreak.spark.failures import first_line, one_line
 from daybreak.spark.session import cloned
 from daybreak.spark.sql.allowlist import Refused
 from daybreak.spark.sql.catalyst import Catalyst, Plan, kind, listed, nodes
+from daybreak.spark.sql.checked import CheckedQuery
 from daybreak.spark.sql.composite import quoted
-from daybreak.spark.sql.forms import Body, FunctionBody
-from daybreak.spark.sql.messages import first_line
+from daybreak.spark.sql.forms import Body, FunctionBody, OverState
 from daybreak.spark.sql.updates import UpdateRules
 from daybreak.spark.sql.windows.joins import STATIC_SIDE
 
@@ -159,3 +160,42 @@ def _called(body: FunctionBody, frames: list[DataFrame]) -> DataFrame:
     if not isinstance(frame, DataFrame):
         raise Refused(f"its function returns {type(frame).__name__}", "return a DataFrame")
     return frame
+
+
+def watermarks_of(streams: Mapping[str, StreamSpec]) -> dict[str, tuple[str, str]]:
+    """The column with the event time, and how late rows may be, of streams that declare both."""
+    return {
+        name: (spec.time, spec.watermark)
+        for name, spec in streams.items()
+        if spec.time is not None and spec.watermark is not None
+    }
+
+
+def check_mode(checked: CheckedQuery, spec: QuerySpec, streams: Mapping[str, StreamSpec]) -> None:
+    """``ConfigError`` if a query declares what does not go with its mode."""
+    if isinstance(checked.form, OverState) and spec.on_full == "skip":
+        raise ConfigError(
+            spec.place,
+            'on_full = "skip", but the state of a query would lack the rows that it skips',
+            "leave on_full out: sources wait for it when the log is full",
+        )
+    if checked.is_whole:
+        _refuse_unretained(checked, streams, spec.place)
+
+
+def _refuse_unretained(
+    checked: CheckedQuery, streams: Mapping[str, StreamSpec], place: str
+) -> None:
+    """A query in complete mode needs streams that retain something."""
+    for name in checked.reads:
+        spec = streams[name]
+        if spec.retain is None:
+            remedy = (
+                'read its streams in place of the view, and give them retain = "1 hour" or so'
+                if spec.format == "view"
+                else f'give [streams.{name}] retain, such as "1 hour": the result is that of one '
+                "batch over what is retained"
+            )
+            raise ConfigError(
+                place, f"is in complete mode, and stream {name!r} retains no rows", remedy
+            )

@@ -12,6 +12,7 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.view import EngineView
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
+from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
@@ -25,7 +26,6 @@ from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.tasks.prepared.plans import Plans
-from daybreak.spark.upkeep.changes import ChangeLog
 from daybreak.version import __version__
 
 
@@ -54,6 +54,31 @@ class Figures:
     @property
     def elapsed_s(self) -> float:
         return (CLOCK.now_ns() - self.start_ns) / 1e9
+
+
+#: What is changed of the run as a whole, or of a class, and not of a query.
+_OF_NO_QUERY = ("class-priority", "policy", "stream-resumed")
+
+
+class ChangeLog:
+    """Lists who changed what of a run, in order: for the report, and for the event log."""
+
+    def __init__(self, start_ns: int, emit: Emit) -> None:
+        self._start_ns = start_ns
+        self._emit = emit
+        self.entries: list[dict[str, object]] = []
+
+    def note(self, by: str, what: str, subject: str, was: Any, value: Any) -> None:
+        change = {"by": by, "what": what, "subject": subject, "was": was, "value": value}
+        self.entries.append(
+            {
+                "at_s": round((CLOCK.now_ns() - self._start_ns) / 1e9, 3),
+                "time_s": round(time.time(), 3),
+                **change,
+            }
+        )
+        query = None if what in _OF_NO_QUERY else subject
+        self._emit("change", f"{what} {subject}: {was} -> {value}", query=query, **change)
 
 
 @dataclass(frozen=True)
