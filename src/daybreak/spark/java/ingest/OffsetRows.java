@@ -34,6 +34,8 @@ class OffsetRows extends SourceRows {
     private final StructType columns;
     private InputPartition[] partitions = new InputPartition[0];
     private PartitionReaderFactory readers;
+    /** Whether partitions were planned: a socket connects when they first are. */
+    private boolean planned = false;
 
     /** The folder is where the stream keeps what it has to know at its next start. */
     OffsetRows(SparkSession session, StreamingRelationV2 relation, String folder) {
@@ -75,6 +77,7 @@ class OffsetRows extends SourceRows {
         Option<SparkSession> before = enter();
         Offset start;
         Offset end;
+        boolean isNew;
         try {
             start = stream.deserializeOffset(from);
             if (stream instanceof SupportsAdmissionControl) {
@@ -83,10 +86,16 @@ class OffsetRows extends SourceRows {
             } else {
                 end = stream.latestOffset();
             }
+            isNew = end != null && !end.equals(start);
+            if (!isNew && !planned) {
+                // The first micro-batch of a StreamingQuery is planned even if nothing is new.
+                planned = true;
+                stream.planInputPartitions(start, start);
+            }
         } finally {
             leave(before);
         }
-        return end == null || end.equals(start) ? null : end.json();
+        return isNew ? end.json() : null;
     }
 
     void commit(String offset) {
@@ -112,6 +121,7 @@ class OffsetRows extends SourceRows {
     /** What is read next. Some sources fetch their rows here. */
     void take(String from, String to) {
         Option<SparkSession> before = enter();
+        planned = true;
         try {
             partitions = stream.planInputPartitions(
                 stream.deserializeOffset(from), stream.deserializeOffset(to));
