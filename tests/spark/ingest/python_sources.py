@@ -1,7 +1,11 @@
 """Data sources in Python. Their classes are made in functions, so that they go to workers whole."""
 
+# ruff: noqa: N802  # methods are named by Spark
+
 from __future__ import annotations
 
+from datetime import UTC
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -27,13 +31,13 @@ def register(spark: SparkSession) -> None:
     """
 
     def row(n: int) -> tuple[Any, ...]:
-        from datetime import datetime, timezone
+        from datetime import datetime
 
         text = None if n % 3 == 0 else f"é{n}"
-        return n, text, datetime.fromtimestamp(1_767_225_600 + n / 8, timezone.utc)
+        return n, text, datetime.fromtimestamp(1_767_225_600 + n / 8, UTC)
 
     def note(path: str, end: dict[str, int]) -> None:
-        with open(path, "a") as file:
+        with Path(path).open("a") as file:
             file.write(f"{end['n']}\n")
 
     class Simple(SimpleDataSourceStreamReader):
@@ -59,36 +63,42 @@ def register(spark: SparkSession) -> None:
         def __init__(self, first: int, last: int) -> None:
             self.first, self.last = first, last
 
-    class Ranged(DataSourceStreamReader):
-        """As readers were before they knew limits: it says how far there is something."""
-
+    class Counting(DataSourceStreamReader):
         def __init__(self, options: Any) -> None:
             self.rows, self.commits = int(options["rows"]), options["commits"]
-            self.fails = "fails" in options
+            self.fails, self.endless = "fails" in options, options.get("endless")
 
         def initialOffset(self) -> dict[str, int]:
             return {"n": 0}
-
-        def latestOffset(self) -> dict[str, int]:
-            return {"n": self.rows}
 
         def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Part]:
             middle = (start["n"] + end["n"]) // 2
             return [Part(start["n"], middle), Part(middle, end["n"])]
 
-        def read(self, partition: Part) -> Iterator[tuple[Any, ...]]:
+        def read(self, partition: Any) -> Iterator[tuple[Any, ...]]:
             from pyspark import TaskContext
 
             context = TaskContext.get()
-            assert context is not None and context.cpus() == 1
+            assert context is not None
+            assert context.cpus() == 1
             if self.fails and partition.first:
                 raise ValueError("the meter does not answer")
+            if self.endless:
+                return self.forever(self.endless)
             return iter([row(n) for n in range(partition.first, partition.last)])
+
+        def forever(self, started: str) -> Iterator[tuple[Any, ...]]:
+            while True:
+                yield row(1)
+                Path(started).touch()
 
         def commit(self, end: dict[str, int]) -> None:
             note(self.commits, end)
 
-    class Limited(Ranged):
+    #: As readers were before they knew limits: it says how far there is something.
+    ranged = type("Ranged", (Counting,), {"latestOffset": lambda self: {"n": self.rows}})
+
+    class Limited(Counting):
         """As readers are that know what a batch may have."""
 
         def getDefaultReadLimit(self) -> Any:
@@ -96,7 +106,7 @@ def register(spark: SparkSession) -> None:
 
             return ReadMaxRows(4)
 
-        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # type: ignore[override]
+        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
             most = getattr(limit, "max_rows", self.rows)
             return {"n": min(self.rows, start["n"] + most)}
 
@@ -121,5 +131,5 @@ def register(spark: SparkSession) -> None:
             del Numbers.streamReader
         return Numbers
 
-    for kind, name in ((Simple, "simple"), (Ranged, "ranged"), (Limited, "limited")):
+    for kind, name in ((Simple, "simple"), (ranged, "ranged"), (Limited, "limited")):
         spark.dataSource.register(source(kind, f"numbers_{name}"))

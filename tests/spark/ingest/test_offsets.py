@@ -63,7 +63,7 @@ def test_data_sources_in_python(spark: SparkSession, tmp_path: Path, kind: str) 
     direct = pa.concat_tables(tables)
     assert direct["n"].to_pylist() == list(range(ROWS))
     assert len(pairs) == (1 if kind == "ranged" else 3)
-    until(lambda: (tmp_path / "commits").exists())
+    until((tmp_path / "commits").exists)
     committed = (tmp_path / "commits").read_text().split()
     assert committed == [str(json.loads(end)["n"]) for _, end in pairs]
     intake.stop()
@@ -165,9 +165,7 @@ def test_an_offset_of_another_source_is_refused(spark: SparkSession, tmp_path: P
     intake.stop()
 
 
-def test_a_reader_that_a_setting_turns_off_is_not_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_reader_that_a_setting_turns_off_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
     key = "spark.sql.streaming.disabledV2MicroBatchReaders"
     provider = "org.apache.spark.sql.execution.streaming.sources.RateStreamProvider"
     spark.conf.set(key, f"some.other, {provider}")

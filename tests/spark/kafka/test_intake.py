@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from examples.kafka.topics import create, write
 from tests.spark.ingest.both_sources import assert_same, streamed
 
 from daybreak.model.specs import StreamSpec
 from daybreak.spark.ingest.dead_letters import MALFORMED
 from daybreak.spark.ingest.direct.intake import Intake, IntakeFailed
 from daybreak.spark.ingest.stream_source import read_stream
-from examples.kafka.topics import create, write
 
 if TYPE_CHECKING:
     from examples.kafka.broker import Broker
@@ -53,9 +53,7 @@ def in_order(table: pa.Table) -> pa.Table:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", [SCHEMA, None])
-def test_a_topic(
-    spark: SparkSession, broker: Broker, tmp_path: Path, schema: str | None
-) -> None:
+def test_a_topic(spark: SparkSession, broker: Broker, tmp_path: Path, schema: str | None) -> None:
     name = f"intake-{'json' if schema else 'raw'}"
     frame = topic(spark, broker, name, schema, maxOffsetsPerTrigger="20")
     intake = Intake(spark, frame, tmp_path / "source")
@@ -108,7 +106,7 @@ def test_records_that_are_gone_fail_as_a_job_does(
     intake = Intake(spark, frame, tmp_path / "source")
     start = intake.initial()
     found = json.loads(start)
-    beyond = {t: {p: 10_000 for p in parts} for t, parts in found.items()}
+    beyond = {t: dict.fromkeys(parts, 10000) for t, parts in found.items()}
     with pytest.raises(IntakeFailed, match=r"intake-gone"):
         intake.read_range(json.dumps(beyond), json.dumps(beyond).replace("10000", "10001"))
     end = intake.latest(start)
