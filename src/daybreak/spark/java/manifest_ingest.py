@@ -9,6 +9,8 @@ DIRECT = Capability(
     "reading streams without a Spark job",
     "a StreamingQuery reads each stream",
     listed("""
+org.apache.spark.deploy
+    SparkHadoopUtil: get globPathIfNecessary
 org.apache.spark.paths
     SparkPath: fromPath toPath
 org.apache.spark.sql.classic
@@ -18,7 +20,7 @@ org.apache.spark.sql.classic
     SparkSession: setActiveSession sparkContext
 org.apache.spark.sql.internal
     SQLConf: arrowUseLargeVarTypes disabledV2StreamingMicroBatchReaders
-    SessionState: conf newHadoopConfWithOptions
+    SessionState: conf newHadoopConf newHadoopConfWithOptions
 org.apache.spark.sql.catalyst
     FileSourceOptions: <init> ignoreMissingFiles
     InternalRow$: MODULE$ empty
@@ -42,6 +44,9 @@ org.apache.spark.sql.execution.datasources
     FileFormat: fileConstantMetadataExtractors
     FilePartition: <init>
     FileScanRDD: <init> compute
+    FileStatusCache:
+    InMemoryFileIndex: <init> allFiles
+    NoopCache$: MODULE$
     PartitionedFile: <init> filePath
 org.apache.spark.sql.execution.datasources.v2
     DataSourceRDD: <init>
@@ -52,7 +57,7 @@ org.apache.spark.sql.execution.streaming.runtime
 
 FOLDERS = Capability(
     "folders",
-    "reading the options of file sources",
+    "listing the files of file sources",
     "a StreamingQuery reads every file source",
     listed("""
 org.apache.spark.sql.execution.streaming.runtime

@@ -39,6 +39,16 @@ _MOST_REPORTED = 1000
 Known = Callable[[Sequence[str]], Collection[str]]
 
 
+def unread(files: Sequence[FoundFile], known: Known) -> dict[str, FoundFile]:
+    """Those of some files that the log does not have, by path."""
+    found = {file.path: file for file in files}
+    paths = list(found)
+    for at in range(0, len(paths), _ASKED):
+        for path in known(paths[at : at + _ASKED]):
+            found.pop(path, None)
+    return found
+
+
 class FolderListing:
     """The files of one folder that are still to be read. One thread calls it; any may ``wake`` it.
 
@@ -232,14 +242,11 @@ class FolderListing:
                 found.append(file)
         new = [file for file in found if file.path in self._queue]
         asked = [file for file in found if file.path not in self._queue]
-        for at in range(0, len(asked), _ASKED):
-            some = asked[at : at + _ASKED]
-            known = set(self._known([file.path for file in some]))
-            new += [file for file in some if file.path not in known]
-            for file in some:
-                if file.path in known:
-                    self._read[os.path.basename(file.path)] = file.size, file.mtime_ms
-        self._queue.add(new, shown_ns)
+        fresh = unread(asked, self._known)
+        for file in asked:
+            if file.path not in fresh:
+                self._read[os.path.basename(file.path)] = file.size, file.mtime_ms
+        self._queue.add((*new, *fresh.values()), shown_ns)
 
     def _stat(self, name: str) -> tuple[FoundFile | None, bool]:
         """A file as it is now, and whether it came as a link; None where it is none to be read."""

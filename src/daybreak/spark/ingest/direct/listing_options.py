@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from daybreak.spark.failures import one_line
 
 _DAY_MS = 86_400_000
-#: Options of listings. ``FileStreamOptions`` checks the values of all but the last three.
+#: Options of listings. ``FileStreamOptions`` checks the values of the first ones.
 _LISTING = """latestFirst fileNameOnly maxFilesPerTrigger maxBytesPerTrigger maxFileAge
 maxCachedFiles discardCachedInputRatio cleanSource sourceArchiveDir modifiedBefore modifiedAfter
-pathGlobFilter ignoreMissingFiles ignoreCorruptFiles"""
+pathGlobFilter recursiveFileLookup ignoreMissingFiles ignoreCorruptFiles"""
 #: Options of readers. Those of a format that does not have them are ignored, as by Spark.
 _READING = """path mode columnNameOfCorruptRecord timeZone locale dateFormat timestampFormat
 timestampNTZFormat timeFormat enableDateTimeParsingFallback encoding charset lineSep multiLine
@@ -109,8 +109,22 @@ class ListingOptions:
         return -1 if self.max_age_ms is None or newest_ms <= 0 else newest_ms - self.max_age_ms
 
 
+def is_folder(path: str, options: Mapping[str, str]) -> bool:
+    """Tells whether a source is one local folder, without its sub-folders.
+
+    ``FolderListing`` is for such, ``SparkListing`` for all others.
+    """
+    if ":/" in path or _GLOB.search(path) or _is_set(options, "recursiveFileLookup"):
+        return False
+    folder = Path(path)
+    if not folder.is_dir():
+        return False
+    with os.scandir(path) as entries:
+        return not any("=" in one.name and one.is_dir() for one in entries)
+
+
 def why_not(spark: SparkSession, path: str, options: Mapping[str, str]) -> str | None:
-    """The reason why only Spark lists this source; None if ``FolderListing`` lists it as well.
+    """The reason why only a StreamingQuery chooses a source's files; None if listings do as well.
 
     ``path``: as Spark is given it, which has resolved it.
     """
@@ -118,22 +132,16 @@ def why_not(spark: SparkSession, path: str, options: Mapping[str, str]) -> str |
         ListingOptions.of(spark, options)
     except NoListing as reason:
         return str(reason)
-    return _of_path(path) or _of_settings(spark)
-
-
-def _of_path(path: str) -> str | None:
-    if "://" in path or path.startswith("file:"):
-        return "its path is a URI"
-    if _GLOB.search(path):
-        return "its path is a pattern"
-    folder = Path(path)
-    if not folder.is_dir():
-        return "its path is not a folder"
-    if (folder / "_spark_metadata").exists():
+    if not is_folder(path, options):
+        return "its files are not those of one local folder"
+    if (Path(path) / "_spark_metadata").exists():
         return "a sink's log (_spark_metadata) says which of its files count"
-    with os.scandir(path) as entries:
-        parted = any("=" in one.name and one.is_dir() for one in entries)
-    return "it has folders of partitions" if parted else None
+    return _of_settings(spark)
+
+
+def _is_set(options: Mapping[str, str], name: str) -> bool:
+    given = {key.lower(): value.lower() for key, value in options.items()}
+    return given.get(name.lower(), "false") == "true"
 
 
 def _of_settings(spark: SparkSession) -> str | None:
