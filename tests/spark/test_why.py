@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import LongType
 from tests.until import until
 from typer.testing import CliRunner
 
@@ -15,8 +21,9 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
 from daybreak.policies.reasons import Cause
 from daybreak.runtime.control import call
-from daybreak.runtime.why.answers import WAITS_FILE
-from daybreak.runtime.why.findings import Why, why
+from daybreak.runtime.snapshot import QueryRow
+from daybreak.runtime.why.answers import WAITS_FILE, SlowAnswer
+from daybreak.runtime.why.findings import why
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
 
@@ -32,16 +39,10 @@ policy = "{policy}"
 alarm = 60
 report = 1
 """
-FIRE = """
-[queries.fire]
-class = "alarm"
-sql = "SELECT n FROM readings WHERE n >= 0"
-qos = [[0, 1.0], [{goal_s}, 1.0], [{zero_s}, 0.0]]
-sink = {{ format = "memory" }}
-"""
 
 
 def files(name: str = "readings", more: str = "") -> str:
+    """A stream over a folder of JSON files."""
     return f"""
 [streams.{name}]
 format = "json"
@@ -50,6 +51,25 @@ schema = "n BIGINT, at TIMESTAMP"
 trigger = "0 seconds"
 {more}
 """
+
+
+def query(name: str, sql: str, cls: str = "alarm", goal_s: float = 0.3) -> str:
+    return f"""
+[queries.{name}]
+class = "{cls}"
+sql = "{sql}"
+qos = [[0, 1.0], [{goal_s}, 1.0], [{10 * goal_s}, 0.0]]
+sink = {{ format = "memory" }}
+"""
+
+
+FIRE = query("fire", "SELECT n FROM readings WHERE n >= 0")
+
+
+def slept(n: int) -> int:
+    """As many milliseconds as the row says, for real."""
+    time.sleep(n / 1000)
+    return n
 
 
 class World:
@@ -61,33 +81,67 @@ class World:
             if line.startswith("path = "):
                 (folder / line.split('"')[1]).mkdir()
         self._written = 0
+        spark.udf.register("slept", slept, LongType())
         (folder / "pipeline.toml").write_text(pipeline)
         app = App.from_pipeline(Pipeline.read(folder / "pipeline.toml"), spark)
         self.run: Run = app.run(run_dir=folder / "run", **options)
+        #: Answers before this moment are of no interest.
+        self.marked_s = 0.0
 
-    def write(self, rows: int = 1, stream: str = "readings", at: str | None = None) -> None:
+    def write(self, n: int = 0, stream: str = "readings", *, rows: int = 1, at: str = "") -> None:
         """A file of rows appears at once."""
         self._written += 1
-        stamp = f', "at": "{at}"' if at is not None else ""
-        text = "".join(f'{{"n": {i}{stamp}}}\n' for i in range(rows))
+        stamp = f', "at": "{at}"' if at else ""
         hidden = self.folder / stream / f".{self._written}"
-        hidden.write_text(text)
+        hidden.write_text(f'{{"n": {n}{stamp}}}\n' * rows)
         hidden.rename(self.folder / stream / f"{self._written}.json")
 
-    def answered(self, query: str = "fire") -> int:
-        """Tuples that the query has answered so far."""
-        return next(q.tuples for q in self.run.snapshot().queries if q.name == query)
+    def row(self, name: str) -> QueryRow:
+        return next(q for q in self.run.snapshot().queries if q.name == name)
 
-    def settle(self, query: str = "fire", rows: int = 1, stream: str = "readings") -> None:
-        """Writes a file and waits for the answer."""
-        before = self.answered(query)
-        self.write(rows, stream)
-        until(lambda: self.answered(query) >= before + rows, f"{query} answers")
+    def running(self, name: str) -> float:
+        """For how long (s) a job of the query has run; 0: none does."""
+        number, jobs = self.row(name).number, self.run.snapshot().underway
+        return max((job.for_s for job in jobs if number in job.queries), default=0.0)
 
-    def why(self, query: str = "fire", **options: Any) -> Why:
-        """As the command asks: what was noted is written first."""
-        call(self.folder / "run", "why", {"query": query})
-        return why(self.folder / "run", query, **options)
+    @contextmanager
+    def answers(self, name: str = "fire") -> Iterator[None]:
+        """What is written within is answered after it."""
+        before = self.row(name).tuples
+        yield
+        until(lambda: self.row(name).tuples > before, f"{name} answers")
+
+    def settle(self, name: str = "fire", stream: str = "readings", times: int = 3) -> None:
+        """Lets jobs of a query become usual, and answers from here on count."""
+        for _ in range(times):
+            with self.answers(name):
+                self.write(stream=stream)
+        self.marked_s = self.run.elapsed_s
+
+    def worst(self, name: str = "fire") -> SlowAnswer:
+        """The worst answer since the mark, as the command finds it; its stages add up."""
+        found: list[SlowAnswer] = []
+
+        def looked() -> list[SlowAnswer]:
+            call(self.folder / "run", "why", {"query": name})
+            told = why(self.folder / "run", name, most=1000).worst
+            found[:] = [a for a in told if a.committed_ns / 1e9 >= self.marked_s]
+            return found
+
+        until(looked, "the answer is in the record")
+        add_up(found[0])
+        return found[0]
+
+
+def add_up(answer: SlowAnswer) -> None:
+    stages = answer.stages_ms()
+    inside = sum(ms for stage, ms in stages.items() if stage not in ("created", "delivered"))
+    assert inside == answer.response_ms, stages
+    assert sum(answer.lost().values()) == answer.whole_ns
+
+
+def first(answer: SlowAnswer) -> Cause:
+    return answer.causes()[0][0]
 
 
 def shown(*command: str) -> list[str]:
@@ -97,42 +151,163 @@ def shown(*command: str) -> list[str]:
     return done.output.rstrip().splitlines()
 
 
-def first(found: Why) -> Cause:
-    """The cause that is named first for the worst answer; its stages add up."""
-    worst = found.worst[0]
-    stages = worst.stages_ms()
-    inside = sum(ms for stage, ms in stages.items() if stage not in ("created", "delivered"))
-    assert inside == worst.response_ms, stages
-    assert sum(worst.lost().values()) == worst.whole_ns
-    return worst.causes()[0][0]
-
-
 def test_the_stages_of_an_answer_add_up(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = HEAD.format(policy="planned") + files() + FIRE.format(goal_s=60, zero_s=120)
-    world = World(spark, tmp_path, pipeline)
+    fire = query("fire", "SELECT n FROM readings WHERE n >= 0", goal_s=60)
+    world = World(spark, tmp_path, HEAD.format(policy="planned") + files() + fire)
+    folder = tmp_path / "run"
     with world.run:
         for _ in range(3):
-            world.settle(rows=10)
-        found = world.why(most=10)
+            with world.answers():
+                world.write(rows=10)
+        call(folder, "why", {"query": "fire"})
+        found = why(folder, "fire", most=10)
         assert (found.answers, found.missed, found.goal_s) == (30, 0, 60.0)
-        assert len(found.worst) == 3
+        assert [answer.tuples for answer in found.worst] == [10, 10, 10]
         for answer in found.worst:
-            first(found)
-            assert answer.tuples == 10
-        lines = shown("why", str(tmp_path / "run"), "fire", "--last", "5m")
+            add_up(answer)
+        lines = shown("why", str(folder), "fire", "--last", "5m")
         assert lines[0].startswith("fire   class alarm   goal 60 s   missed 0 of 30 answers in ")
         assert lines[-1] == "now: nothing waits"
-        longest = max(answer.response_ns for answer in found.worst) / 1e9
-        assert found.worst_s == pytest.approx(longest)
-    told = json.loads("\n".join(shown("why", str(tmp_path / "run"), "fire", "--json")))
+        longest_s = max(answer.response_ns for answer in found.worst) / 1e9
+        assert found.worst_s == pytest.approx(longest_s)
+        with pytest.raises(ConfigError, match="choose from fire"):
+            call(folder, "why", {"query": "smoke"})
+    told = json.loads("\n".join(shown("why", str(folder), "fire", "--json")))
     assert told["now"] is None, "the run has ended"
     assert (told["query"], told["answers"]) == ("fire", 30)
     with pytest.raises(ConfigError, match="choose from fire"):
-        why(tmp_path / "run", "smoke")
+        why(folder, "smoke")
     with pytest.raises(ConfigError, match=r"outside what is recorded; give a time from 20\d\d-"):
-        why(tmp_path / "run", "fire", at="2h")
+        why(folder, "fire", at="2h")
     at = f"{found.at(found.worst[0].committed_ns):%H:%M:%S}"
-    assert why(tmp_path / "run", "fire", at=at, last_s=10).worst[0] == found.worst[0]
-    (tmp_path / "run" / "record" / WAITS_FILE).rename(tmp_path / "aside")
+    assert why(folder, "fire", at=at, last_s=10).worst[0] == found.worst[0]
+    (folder / "record" / WAITS_FILE).rename(tmp_path / "aside")
     with pytest.raises(ConfigError, match="an earlier Daybreak recorded it"):
-        why(tmp_path / "run", "fire")
+        why(folder, "fire")
+
+
+@pytest.mark.parametrize("policy", ["planned", "stride"])
+def test_a_neighbour_that_overruns_is_named_first(
+    spark: SparkSession, tmp_path: Path, policy: str
+) -> None:
+    hourly = query("hourly", "SELECT slept(n) AS n FROM bulk", "report", goal_s=60)
+    pipeline = HEAD.format(policy=policy) + files() + files("bulk") + FIRE + hourly
+    world = World(spark, tmp_path, pipeline, workers=1)
+    with world.run:
+        world.settle("hourly", "bulk", times=6)
+        world.settle()
+        world.write(6000, "bulk")
+        until(lambda: world.running("hourly") > 0, "the neighbour runs")
+        with world.answers():
+            world.write()
+            until(lambda: world.row("fire").waiting, "the alarm waits")
+            lines = shown("why", str(tmp_path / "run"), "fire")
+            assert any("runs hourly for" in line for line in lines), lines
+        answer = world.worst()
+        assert first(answer) == "overrun", answer
+        assert "hourly ran" in answer.wait[0].text
+        assert "were expected" in answer.wait[0].text
+
+
+def test_a_plan_that_is_too_slow_for_the_goal_is_named_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    steady = """
+[streams.{name}]
+format = "generator"
+arrivals = {{ rate_per_s = 20 }}
+"""
+    slow = "SELECT slept(40 + reading - reading) AS n FROM {name}"
+    pipeline = (
+        HEAD.format(policy="planned") + steady.format(name="ones") + steady.format(name="twos")
+        + query("alarm", slow.format(name="ones"), "alarm", goal_s=1)
+        + query("fire", slow.format(name="twos"), "report", goal_s=1)
+    )  # fmt: skip
+    world = World(spark, tmp_path, pipeline, workers=1)
+    with world.run:
+        plan = {"turn", "unplanned"}
+        until(lambda: world.row("fire").jobs > 3 and first(world.worst()) in plan, "a plan")
+        text = world.worst().wait[0].text
+        assert "not served by plan" in text or "too seldom for its goal" in text, text
+
+
+def test_a_slow_disk_is_named_first(spark: SparkSession, tmp_path: Path) -> None:
+    fire = query("fire", "SELECT slept(n) AS n FROM readings")
+    world = World(spark, tmp_path, HEAD.format(policy="planned") + files() + fire)
+    with world.run:
+        world.settle(times=4)
+        with world.answers():
+            world.write(500)
+            until(lambda: world.running("fire") > 0, "the job runs")
+            began_s = world.running("fire")
+            with closing(sqlite3.connect(world.run.parts.storage.log.database.shown)) as other:
+                other.execute("BEGIN IMMEDIATE")  # as a disk that does not come back with a sync
+                until(lambda: world.running("fire") > began_s + 4, "the commit waits")
+                other.rollback()
+        answer = world.worst()
+        assert first(answer) == "disk", answer
+        assert answer.disk_ns > 10**9
+
+
+def test_a_first_job_that_spark_plans_and_compiles_is_named_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    several = " + ".join(f"slept(n * {i})" for i in range(4))
+    fire = query("fire", f"SELECT {several} AS n FROM readings")
+    world = World(spark, tmp_path, HEAD.format(policy="planned") + files() + fire)
+    with world.run:
+        with world.answers():
+            world.write()
+        answer = world.worst()
+        assert first(answer) == "compile", answer
+
+
+def test_a_pause_is_named_first(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path, HEAD.format(policy="planned") + files() + FIRE)
+    with world.run:
+        world.settle()
+        world.run.pause("fire")
+        with world.answers():
+            world.write()
+            until(lambda: world.row("fire").oldest_s > 1.5, "it has waited for long")
+            assert shown("why", str(tmp_path / "run"), "fire")[-1] == "now: paused; 1 row wait"
+            world.run.resume("fire")
+        answer = world.worst()
+        assert first(answer) == "paused", answer
+
+
+def test_a_source_that_is_late_is_named_first(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = HEAD.format(policy="planned") + files(more='time = "at"') + FIRE
+    world = World(spark, tmp_path, pipeline)
+    with world.run:
+        with world.answers():
+            made = datetime.now(UTC) - timedelta(minutes=30)
+            world.write(at=made.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        answer = world.worst()
+        assert first(answer) == "source", answer
+        assert answer.stages_ms()["created"] >= 1_800_000
+
+
+def test_rows_that_were_shed_are_named_first(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = (
+        HEAD.format(policy="stride") + """
+[shedding]
+patience_s = 0.2
+[streams.readings]
+format = "generator"
+arrivals = { rate_per_s = 600 }
+[queries.slow]
+class = "report"
+sql = "SELECT slept(4 + reading - reading) AS n FROM readings"
+sink = { format = "memory" }
+"""
+    )  # fmt: skip
+    world = World(spark, tmp_path, pipeline, workers=1)
+    with world.run:
+        until(lambda: world.row("slow").lost > 500, "rows are shed", within_s=300)
+        call(tmp_path / "run", "why", {"query": "slow"})
+        found = why(tmp_path / "run", "slow")
+        assert found.shed > 0
+        assert found.causes[0][0] == "shed"
+        lines = shown("why", str(tmp_path / "run"), "slow")
+        assert "shed under overload: never answered" in lines[1]

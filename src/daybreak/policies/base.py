@@ -357,7 +357,7 @@ class BasePolicy(ABC):
         """The next plan for this idle worker; see ``Policy.decide``."""
 
     def explain(self, query: int, now_ns: int) -> Reason | None:
-        """Why the query waits, or, once a job of it was begun, what it had waited for.
+        """Says why the query waits, or, while a job of it runs, what it had waited for.
 
         Computed from the figures by which ``decide`` decides; changes nothing, so that a replay
         that does not ask takes the same decisions. Not overridden: None, and the answer is who was

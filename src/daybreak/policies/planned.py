@@ -11,6 +11,7 @@ They run when nothing else wants to, in trains that end before another cell must
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -23,9 +24,18 @@ from daybreak.policies.parts.planned.cell_planner import CellPlanner
 from daybreak.policies.parts.planned.jobs_under_way import JobUnderWay, Overrun, WorkerTime
 from daybreak.policies.parts.planned.period_choice import LONGEST
 from daybreak.policies.parts.planned.period_tables import Flow
-from daybreak.policies.parts.planned.plan_status import PlanStatus, cell_statuses
+from daybreak.policies.parts.planned.plan_reasons import (
+    CellFigures,
+    Turn,
+    TurnTaken,
+    WorkerHeld,
+    waited,
+    waiting,
+)
+from daybreak.policies.parts.planned.plan_status import PlanStatus, cell_statuses, why_dropped
 from daybreak.policies.parts.queues.ready import ReadyQueries
 from daybreak.policies.parts.queues.trains import TrainParams, oldest_ns
+from daybreak.policies.reasons import Reason
 
 #: Arrivals are counted so often; there is a new plan so often at most, if something changed.
 NOTE_NS = 100_000_000
@@ -59,6 +69,8 @@ TRIALS, FIRST_TRIALS = 0.02, 0.25
 ANY_LENGTH = 2**62
 #: How often the bound is computed, for those who watch.
 BOUND_NS = 5_000_000_000
+#: Ended jobs that an explanation can name: a wait behind more of them names the last.
+ENDED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +119,7 @@ class Planned(BasePolicy):
         self.planner = CellPlanner(view, self.params.target)
         self._overrun = Overrun()
         self._out: dict[int, JobUnderWay] = {}
+        self._ended: deque[tuple[int, JobUnderWay, int]] = deque(maxlen=ENDED)
         self._noted_ns: int | None = None
         self._ready_ns = 0
         self._spent = WorkerTime()
@@ -134,6 +147,7 @@ class Planned(BasePolicy):
     def on_completion(self, plan: Plan, worker: int, cost_ns: int, now_ns: int) -> None:
         self.units.released(plan)
         out = self._out.pop(worker)
+        self._ended.append((worker, out, now_ns))
         self._count_time(now_ns)
         taken = self.view.tuples_in[out.box] - out.before
         if cost_ns and taken > 0:
@@ -198,6 +212,7 @@ class Planned(BasePolicy):
             if not forced or self._may_force(c, guarded, now_ns):
                 plan = self._serve(c, max(room_ns, least_ns), now_ns, worker)
                 self._out[worker].forced = forced
+                self._note_turn(c, "forced" if forced else "due", worker)
                 return plan
             guarded.remove(c)  # nobody makes way for what cannot begin now
         return None
@@ -220,7 +235,9 @@ class Planned(BasePolicy):
         for c in sorted(c for c in served if self._early_ns(c) <= now_ns < c.due_ns):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:
-                return self._serve(c, room_ns, now_ns, worker)
+                plan = self._serve(c, room_ns, now_ns, worker)
+                self._note_turn(c, "early", worker)
+                return plan
         return None
 
     def _lost_ns(self, c: _Candidate) -> int:
@@ -452,7 +469,9 @@ class Planned(BasePolicy):
         for c in sorted(others, key=lambda c: (-plan.density[c.cell], c)):
             room_ns = self._room_ns(c, served, now_ns, worker)
             if self._least_job_ns(c.cell) <= room_ns:
-                return self._start(c, self._longest_s, room_ns, now_ns, worker)
+                started = self._start(c, self._longest_s, room_ns, now_ns, worker)
+                self._note_turn(c, "spare", worker)
+                return started
         return None
 
     def _trial(self, others: list[_Candidate]) -> tuple[_Candidate, int]:
@@ -472,7 +491,12 @@ class Planned(BasePolicy):
         least = self.planner.trial(self._plan.cells[c.cell], took_s * NS_PER_S)
         plan = self._start(c, took_s, took_s * NS_PER_S, now_ns, worker, least)
         self._out[worker].trial = True
+        self._note_turn(c, "trial", worker)
         return plan
+
+    def _note_turn(self, c: _Candidate, turn: Turn, worker: int) -> None:
+        out = self._out[worker]
+        out.taken = TurnTaken(turn, c.head_ns, c.due_ns, out.begun_ns)
 
     def _watch(self, c: _Candidate, now_ns: int) -> None:
         """If planned jobs lose more than planned, the least worthy cell pays, at once."""
@@ -488,6 +512,55 @@ class Planned(BasePolicy):
         self._stale = True
 
     # What it reports
+
+    def explain(self, query: int, now_ns: int) -> Reason | None:
+        """The period and what its oldest tuple waits for beyond it, or waited for."""
+        cell = self._cell_of.get(query)
+        if cell is None or cell >= len(self._plan.cells):
+            return None
+        figures = self._figures(cell)
+        for out in self._out.values():
+            if query in out.cell.queries and out.taken is not None:
+                return waited(figures, out.taken, self._holders(out.taken.due_ns, out))
+        if not any(self.view.pending[b] for b in self.units.units[query]):
+            return Reason("planned", "nothing waits", figures.figures)
+        head_ns = oldest_ns(self.view, self.units.units[query])
+        due_ns = head_ns + (figures.period_ns or 0)
+        crowded = len(self._out) >= self.planner.usable.enough_jobs
+        held = self._holders(now_ns)
+        return waiting(figures, now_ns, head_ns, due_ns, held, crowded=crowded)
+
+    def _figures(self, cell: int) -> CellFigures:
+        plan, status = self._plan, self._status
+        served = self._is_served(cell)
+        return CellFigures(
+            queries=len(plan.cells[cell].queries),
+            period_ns=self._period_ns[cell] if served else None,
+            dropped=why_dropped(plan, cell, self._period_ns[cell] is not None,
+                                cell in self._suspended),
+            deadline_ns=_deadline_ns(plan.flows[cell]),
+            job_s=float(plan.periods.job_s[cell]),
+            share=float(plan.periods.load[cell]) / self.view.workers,
+            cells=len(plan.cells),
+            others=sum(len(c.queries) for c in plan.cells),
+            workers=self.view.workers,
+            utility=None if status is None else status.utility,
+            bound=None if status is None else status.bound,
+        )  # fmt: skip
+
+    def _holders(self, since_ns: int, but: JobUnderWay | None = None) -> list[WorkerHeld]:
+        """Jobs that had a worker in this time."""
+        queries = self.view.network.queries
+        ended: list[tuple[int, JobUnderWay, int | None]] = [
+            one for one in self._ended if one[2] > since_ns
+        ]
+        running = [(w, o, None) for w, o in self._out.items() if o is not but]
+        return [
+            WorkerHeld(
+                w, queries[o.cell.queries[0]].name, o.riders, o.begun_ns, ended_ns, o.expected_ns
+            )
+            for w, o, ended_ns in (*ended, *running)
+        ]
 
     def told(self, start_ns: int = 0) -> Mapping[str, Any]:
         status = self._status

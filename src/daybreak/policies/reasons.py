@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 #: What an answer can lose time to. The set is closed, since it labels a metric.
 Cause = Literal[
-    "source", "ingest", "paused", "retrying", "own-job", "turn", "unplanned", "busy", "overrun",
-    "handover", "compile", "run", "disk", "delivery", "shed", "unexplained",
+    "source", "ingest", "paused", "retrying", "own-job", "turn", "unplanned", "yielded", "busy",
+    "overrun", "handover", "compile", "run", "disk", "delivery", "shed", "unexplained",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 
@@ -36,10 +36,13 @@ class Reason:
 
     def parts(self) -> Iterator[Reason]:
         """The reasons in the tree that stand for parts of a wait, in its order."""
-        if self.span_ns is not None and self.cause is not None:
-            yield self
+        return (r for r in self.every() if r.span_ns is not None and r.cause is not None)
+
+    def every(self) -> Iterator[Reason]:
+        """The reason and all below it."""
+        yield self
         for reason in self.because:
-            yield from reason.parts()
+            yield from reason.every()
 
     def as_json(self) -> dict[str, Any]:
         """Without instants: they are on the clock of a process."""

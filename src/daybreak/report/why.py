@@ -20,6 +20,7 @@ CAUSE_TEXT: Mapping[Cause, str] = {
     "own-job": "its own previous job still ran",
     "turn": "waited for its turn",
     "unplanned": "the plan leaves it out",
+    "yielded": "made way for worthier queries",
     "busy": "no worker was free",
     "overrun": "a neighbour overran",
     "handover": "waited for its worker to begin",

@@ -26,7 +26,7 @@ from daybreak.runtime.why.answers import (
     as_table,
     in_order,
 )
-from daybreak.runtime.why.jobs_seen import JobSeen, JobsSeen
+from daybreak.runtime.why.jobs_seen import NEVER, JobSeen, JobsSeen
 from daybreak.runtime.why.wait_parts import Held, Waited, wait_parts
 
 #: So many of the slowest answers of each query are kept between two parts of the record, which
@@ -43,8 +43,6 @@ EXPLAINED_EVERY_NS = 100_000_000
 MOST_SEGMENTS = 10_000
 #: Pauses and failures that are remembered of a query.
 MOST_HELD = 8
-#: The end of a job under way.
-NEVER = 2**62
 
 
 class SegmentListing(NamedTuple):

@@ -12,8 +12,10 @@ from typing import NamedTuple
 MOST_JOBS = 1000
 #: Ends of several workers may be reported out of order by so many.
 MOST_LATE_ENDS = 32
-#: A worker begins a job so soon after the decision.
+#: A policy and the book stamp the same decision less than this apart.
 SOON_NS = 50_000_000
+#: The end of a job under way.
+NEVER = 2**62
 Span = tuple[int, int]
 
 
@@ -62,18 +64,8 @@ class JobsSeen:
         for one in (*reversed(self._ended), *self.under_way.values()):
             same = one.worker == job.worker and one.boxes == job.boxes
             if same and one.begun_ns <= job.begun_ns and one.ended_ns >= job.ended_ns:
-                return one
+                return one if one.ended_ns != NEVER else one._replace(ended_ns=job.ended_ns)
         return job
-
-    def of_worker(self, worker: int, begun_ns: int) -> JobSeen | None:
-        """The job that a worker was given at about this instant."""
-        for job in (*self.under_way.values(), *reversed(self._ended)):
-            if job.worker == worker and job.begun_ns >= begun_ns - SOON_NS:
-                if job.begun_ns <= begun_ns + SOON_NS:
-                    return job
-            elif job.worker == worker:
-                return None
-        return None
 
     def _recent(self, since_ns: int) -> Iterator[JobSeen]:
         """Jobs end in about the order of their ends; one worker's always do."""

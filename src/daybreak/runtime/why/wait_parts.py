@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from daybreak.policies.reasons import Cause, Reason
 from daybreak.runtime.why.answers import WaitPart
-from daybreak.runtime.why.jobs_seen import JobSeen, JobsSeen, Span, crowded, cut
+from daybreak.runtime.why.jobs_seen import SOON_NS, JobSeen, JobsSeen, Span, crowded, cut
 
 #: A job overran if it took so many times as long as expected, and longer by so much. Estimates of
 #: short jobs are off by half all the time; at 1.2 every wait would be an overrun, at 4 a neighbour
@@ -16,6 +16,8 @@ from daybreak.runtime.why.jobs_seen import JobSeen, JobsSeen, Span, crowded, cut
 OVERRAN, OVERRAN_NS = 2.0, 50_000_000
 #: A job is named for its compilation or its commit if that is so much of its time.
 MOSTLY = 0.5
+#: What a policy says of these parts comes before who was busy meanwhile; the rest after it.
+FIRST = ("turn", "unplanned")
 #: So many queries that were served before are named.
 NAMED = 3
 
@@ -56,40 +58,44 @@ def wait_parts(waited: Waited, jobs: JobsSeen) -> list[WaitPart]:
     for held in waited.held:
         cause: Cause = "paused" if held.state == "paused" else "retrying"
         take(cause, (held.since_ns, held.until_ns), _held_text(held))
+    reason = "" if waited.reason is None else json.dumps(waited.reason.as_json())
     seen = jobs.during(waited.since_ns, waited.until_ns)
     for job in seen:
         if waited.box in job.boxes:
             whole = jobs.whole(job)
             text = f"its previous job ran {_s(whole.ended_ns - whole.begun_ns)}"
             take(_of_job(whole, "own-job"), (job.begun_ns, job.ended_ns), text + _mostly(whole))
-    if waited.reason is not None:
-        text = json.dumps(waited.reason.as_json())
-        for part in waited.reason.parts():
-            assert part.cause is not None
-            assert part.span_ns is not None
-            take(*_told(part, part.cause, jobs), text)
+    told = [] if waited.reason is None else list(waited.reason.parts())
+    for part in told:
+        if part.cause in FIRST and part.span_ns is not None:
+            take(part.cause, part.span_ns, part.verdict, reason)
     others = [job for job in seen if waited.box not in job.boxes]
     for span in crowded(list(left), others, waited.workers):
+        holders = [j for j in others if j.begun_ns < span[1] and j.ended_ns > span[0]]
         culprit = max(
-            (jobs.whole(j) for j in others if j.begun_ns < span[1] and j.ended_ns > span[0]),
-            key=lambda j: (_overran(j), j.ended_ns - j.begun_ns),
+            (_as_expected(jobs.whole(job), waited) for job in holders),
+            key=lambda job: (_overran(job), job.ended_ns - job.begun_ns),
         )
-        take(_of_job(culprit, "busy"), span, holder_text(culprit, waited.name))
+        take(_of_job(culprit, "busy"), span, holder_text(culprit, waited.name), reason)
+    for part in told:
+        if part.cause is not None and part.span_ns is not None:
+            take(part.cause, part.span_ns, part.verdict, reason)
     if left:
         ns = sum(until - since for since, until in left)
         parts.append(WaitPart("turn", ns, _before(waited, others)))
     return _joined(parts)
 
 
-def _told(part: Reason, cause: Cause, jobs: JobsSeen) -> tuple[Cause, Span, str]:
-    """A part as the policy explains it; what its neighbour was busy with, only the jobs show."""
-    assert part.span_ns is not None
-    text = part.verdict
-    if cause in ("busy", "overrun") and part.worker is not None:
-        job = jobs.of_worker(*part.worker)
-        if job is not None:
-            return _of_job(job, cause), part.span_ns, text + _mostly(job)
-    return cause, part.span_ns, text
+def _as_expected(job: JobSeen, waited: Waited) -> JobSeen:
+    """With what the policy expected of it, where its reason names the job."""
+    for reason in () if waited.reason is None else waited.reason.every():
+        expected_s = reason.figures.get("expected_s")
+        if reason.worker is None or not isinstance(expected_s, float):
+            continue
+        worker, begun_ns = reason.worker
+        if worker == job.worker and abs(begun_ns - job.begun_ns) <= SOON_NS:
+            return job._replace(expected_ns=expected_s * 1e9)
+    return job
 
 
 def _of_job(job: JobSeen, otherwise: Cause) -> Cause:

@@ -13,7 +13,7 @@ from daybreak.spark.upkeep.record import Figures, RunRecord
 
 #: What was noted is handed to the record for the asker unless that happened so lately: parts of a
 #: record are files, and whoever asks all the time must not make one each time.
-LATELY_S = 1.0
+LATELY_S = 0.2
 #: How long an asker waits for the loop, and for the disk; then it reads what was written before.
 PATIENCE_S = 30.0
 WRITTEN_S = 3.0

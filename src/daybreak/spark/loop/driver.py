@@ -110,6 +110,8 @@ class Driver:
         #: Why the loop ended by itself.
         self.failure: BaseException | None = None
         self._commands: dict[int, Asked] = {}
+        #: When the engine was last handed events: the instant of its newest decisions.
+        self._told_ns = 0
         self._skip_failure: Exception | None = None
         #: What carrying out instructions has led to: the next events for the engine.
         self._answers: deque[Event] = deque()
@@ -321,7 +323,8 @@ class Driver:
     def _tell(self, *events: Event) -> None:
         """Hands the engine events, then those that carrying out its instructions led to."""
         while events:
-            instructions = self.engine.handle(CLOCK.now_ns(), *events)
+            self._told_ns = CLOCK.now_ns()
+            instructions = self.engine.handle(self._told_ns, *events)
             if self._left:
                 raise RuntimeError("the run has ended meanwhile")
             for instruction in instructions:
@@ -332,7 +335,7 @@ class Driver:
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case StartJob():
-                self.accounts.decided(instruction, CLOCK.now_ns())
+                self.accounts.decided(instruction, self._told_ns)
                 self._threads.submit(instruction)
             case Ingest():
                 self.gate.open(instruction)

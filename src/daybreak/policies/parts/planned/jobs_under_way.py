@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.policies.base import Cell
+from daybreak.policies.parts.planned.plan_reasons import TurnTaken
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class JobUnderWay:
     unforeseen: bool = False
     #: It shows what a cell costs that the plan does not serve.
     trial: bool = False
+    #: How it came to begin: what its oldest tuple had waited for.
+    taken: TurnTaken | None = None
 
     def end_ns(self, now_ns: int, overrun: float = 1.0) -> int:
         """When it has ended, as long jobs turn out; one that is overdue takes half as long again.

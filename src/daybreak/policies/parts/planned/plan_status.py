@@ -64,13 +64,14 @@ def cell_statuses(
                 period_s=None if period is None else float(plan.periods.period_s[c]),
                 share=float(plan.periods.load[c]) / workers,
                 due_ns=None if period is None or head is None else head + period,
-                dropped=_why_dropped(plan, c, period is not None, c in suspended),
+                dropped=why_dropped(plan, c, period is not None, c in suspended),
             )
         )
     return found
 
 
-def _why_dropped(plan: CellPlan, c: int, served: bool, suspended: bool) -> str | None:
+def why_dropped(plan: CellPlan, c: int, served: bool, suspended: bool) -> str | None:
+    """Why a cell is served from spare time alone; None if it is served by plan."""
     if served:
         return "left out until the next plan: others are late" if suspended else None
     if plan.flows[c].least_work >= 1:
