@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
+from daybreak.spark.tasks.prepared.trains import MemoryFolder
 
 OWNER = """
 import sys
 from pathlib import Path
-from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
+from daybreak.spark.tasks.prepared.trains import MemoryFolder
 folder = MemoryFolder(Path(sys.argv[1]))
 (folder.path / "in").write_bytes(b"rows")
 print(folder.path, flush=True)

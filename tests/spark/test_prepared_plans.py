@@ -17,9 +17,9 @@ from tests.spark.windows.logs import bag
 from daybreak.spark.tasks.prepared import plans as plans_module
 from daybreak.spark.tasks.prepared import train_runs
 from daybreak.spark.tasks.prepared.jvm import Java
-from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
 from daybreak.spark.tasks.prepared.plans import SWITCH, PlanRunner, Plans
 from daybreak.spark.tasks.prepared.train_runs import Cancelled
+from daybreak.spark.tasks.prepared.trains import MemoryFolder
 from daybreak.spark.tasks.task import Built, Frames, Planning, Task
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.spark.sql.windows.zones import DAY_US, drift_us
+from daybreak.spark.sql.windows.expressions import DAY_US, drift_us
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "Z", "+09:00", "-5", "GMT+9", "UTC+01:30"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from daybreak.spark.log.event_time import ANCHORS, Band
-from daybreak.spark.sql.catalyst import Plan
+from daybreak.spark.sql.catalyst import Catalyst, Plan
 from daybreak.spark.sql.composite import Composite, masks_of, quoted
 from daybreak.spark.sql.forms import (
     Composable,
@@ -129,54 +129,40 @@ def of_composite(queries: Sequence[Runnable], cell: Sequence[Runnable], schemas:
 def of_together(queries: Sequence[Runnable], schemas: Schemas) -> Task:
     """Aggregates over the same windows and keys, from the rows of their stream."""
     aggregates = aggregates_of(query.checked.form for query in queries)
-
-    def make(planning: Planning) -> Together:
-        return Together(planning.catalyst, aggregates)
-
-    stream = aggregates[0].stream
-    return _gathering("together", queries, {stream: schemas[stream]}, make)
+    leaf = {aggregates[0].stream: schemas[aggregates[0].stream]}
+    return _gathering("together", queries, leaf, lambda make: Together(make, aggregates))
 
 
 def of_fill(queries: Sequence[Runnable]) -> Task:
     """The partials of panes, from rows with their panes."""
     aggregates = aggregates_of(query.checked.form for query in queries)
     panes = panes_in(query.checked.form for query in queries)
-
-    def make(planning: Planning) -> Fill:
-        return Fill(planning.catalyst, aggregates)
-
     keys = tuple(field.name for field in panes[0].key_fields)
     cut = CutPartials(keys, tuple(len(one.partials) for one in panes))
-    return _gathering("fill", queries, {ROWS: panes[0].paned_schema}, make, cut)
+    leaf = {ROWS: panes[0].paned_schema}
+    return _gathering("fill", queries, leaf, lambda make: Fill(make, aggregates), cut)
 
 
 def of_merge(queries: Sequence[Runnable]) -> Task:
     """The windows of partials."""
     panes = panes_in(query.checked.form for query in queries)
-
-    def make(planning: Planning) -> Merge:
-        return Merge(planning.catalyst, panes)
-
-    return _gathering("merge", queries, {ROWS: merged_schema(panes)}, make)
-
-
-class _Gathered(Protocol):
-    def over(self, rows: Plan) -> Plan: ...
-
-
-class _Make(Protocol):
-    def __call__(self, planning: Planning) -> _Gathered: ...
+    leaf = {ROWS: merged_schema(panes)}
+    return _gathering("merge", queries, leaf, lambda make: Merge(make, panes))
 
 
 def _gathering(
-    kind: str, queries: Sequence[Runnable], leaf: Schemas, make: _Make, cut: Cut | None = None
+    kind: str,
+    queries: Sequence[Runnable],
+    leaf: Schemas,
+    make: Callable[[Catalyst], Together | Fill | Merge],
+    cut: Cut | None = None,
 ) -> Task:
     """A task over one leaf that several aggregates share."""
     key = _key(kind, queries)
     ends = cut or CutTogether(tuple(query.schema for query in queries))
 
     def build(planning: Planning, frames: Frames) -> Built:
-        made = planning.once(key, lambda: make(planning))
+        made = planning.once(key, lambda: make(planning.catalyst))
         [frame] = frames.values()
         return Built(planning.frame(made.over(_analysed(frame))), made)
 

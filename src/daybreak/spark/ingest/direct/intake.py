@@ -25,8 +25,7 @@ from daybreak.spark.failures import one_line, one_line_of_java
 from daybreak.spark.ingest.direct.found import FoundFile
 from daybreak.spark.java.loader import JavaPackage
 from daybreak.spark.tasks.prepared.jvm import active
-from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
-from daybreak.spark.tasks.prepared.trains import read_result
+from daybreak.spark.tasks.prepared.trains import MemoryFolder, read_result
 
 #: Bytes of Arrow that one read may give, in memory that Python and the JVM share. Ten times what a
 #: stream reads at once by default (``driver_batch_bytes``), for batches that were estimated too

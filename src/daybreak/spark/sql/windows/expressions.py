@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from daybreak.spark.log.event_time import Grid
-from daybreak.spark.sql.windows.zones import DAY_US, drift_us
+
+DAY_US = 86_400_000_000
+_WEEK = timedelta(days=7)
+#: Offsets change at most this often, and lasting rules repeat within this many years.
+_FROM, _UNTIL = datetime(1900, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_FIXED = re.compile(r"Z|(?:UTC|GMT|UT)?(?:[+-]\d\d?(?::?\d\d){0,2})?")
 
 
 @dataclass(frozen=True)
@@ -185,3 +194,22 @@ def differences(condition: Expression) -> Iterator[tuple[int, int, int]]:
         if left is not None and right is not None:
             drift = left.drift_us + right.drift_us
             yield left.column, right.column, right.us - left.us + drift
+
+
+@lru_cache
+def drift_us(zone: str) -> int:
+    """By how much n days of local time differ at most from n times 24 hours.
+
+    Spark adds days to a TIMESTAMP on the calendar of the session's time zone: the day on which
+    clocks go forward has 23 hours. The difference is one of two UTC offsets of the zone.
+    """
+    if _FIXED.fullmatch(zone):
+        return 0
+    try:
+        rules = ZoneInfo(zone)
+    except (LookupError, ValueError, OSError):  # a name that only Java knows
+        return DAY_US
+    weeks = (_UNTIL - _FROM) // _WEEK
+    offsets = {(_FROM + n * _WEEK).astimezone(rules).utcoffset() for n in range(weeks)}
+    known = [offset for offset in offsets if offset is not None]
+    return (max(known) - min(known)) // timedelta(microseconds=1)

@@ -22,9 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from daybreak.spark.tasks.prepared.jvm import Runs
-from daybreak.spark.tasks.prepared.memory_folder import MemoryFolder
 from daybreak.spark.tasks.prepared.planner import Planned
-from daybreak.spark.tasks.prepared.trains import read_places, read_result, write_train
+from daybreak.spark.tasks.prepared.trains import MemoryFolder, read_places, read_result, write_train
 from daybreak.spark.tasks.task import Unfit
 
 #: What a train and its result may take, in memory that Python and the JVM share.
