@@ -27,7 +27,7 @@ def capacity_per_s(task: Task) -> float:
     work = Path(task.work)
     shutil.rmtree(work, ignore_errors=True)
     task.input.mkdir(parents=True)
-    child = Child(task)
+    child = Child(work, task.as_json())
     try:
         child.wait_ready()
         feeder = Feeder(task.input, task.rate_per_s, task.filters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,18 +70,25 @@ class Feeder:
 
     def run(self, seconds: float, check: Callable[[], None]) -> None:
         """Feeds for so long; ``check`` is called before every file and may raise."""
+        files = round(seconds / EVERY_S)
+        self.run_while(lambda written: written < files, check)
+
+    def run_while(self, goes_on: Callable[[int], bool], check: Callable[[], None]) -> None:
+        """Feeds until ``goes_on`` says no, which is asked before every file with their number."""
         began = time.monotonic()
         owed = 0.0
-        for i in range(round(seconds / EVERY_S)):
+        for i in count():
+            if not goes_on(i):
+                return
             due = began + i * EVERY_S
             time.sleep(max(0.0, due - time.monotonic()))
             self.behind_s = max(self.behind_s, time.monotonic() - due)
             check()
             owed += self._rate_per_s * EVERY_S
-            count = int(owed)
-            owed -= count
-            if count:
-                self._write(count)
+            rows = int(owed)
+            owed -= rows
+            if rows:
+                self._write(rows)
 
     def close(self) -> None:
         if self._topic is not None:
@@ -103,8 +111,8 @@ class Feeder:
             self._tables = [pa.concat_tables(self._tables).combine_chunks()]
         return self._tables[0]
 
-    def _write(self, count: int) -> None:
-        table = readings(self.rows, count, time.time_ns() // 1000, self._rng)
+    def _write(self, rows: int) -> None:
+        table = readings(self.rows, rows, time.time_ns() // 1000, self._rng)
         if self._topic is not None:
             self._topic.write(table)
         else:
@@ -113,4 +121,4 @@ class Feeder:
             partial.rename(self._folder / f"{self._files:08d}.parquet")
         self._tables.append(table)
         self._files += 1
-        self.rows += count
+        self.rows += rows

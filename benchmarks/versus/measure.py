@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from benchmarks.versus.feeder import Feeder, leave_old_files
 from benchmarks.versus.visible import Delivered
 from benchmarks.versus.workload import CLASSES, QOS, Filter, Task
+from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[2]
 #: How much later per second rows may become visible before a side counts as falling behind.
@@ -98,7 +100,7 @@ def measure(task: Task, timing: Timing) -> Result:
     task.input.mkdir(parents=True)
     leave_old_files(task.input, task.old_files)
     feeder = None
-    child = Child(task)
+    child = Child(work, task.as_json())
     try:
         start_s = child.wait_ready()
         queries = task.filters
@@ -153,14 +155,17 @@ def wait_for_all(child: Child, feeder: Feeder, delivered: Delivered, seconds: fl
 class Child:
     """The process that runs a side, with its JVM, in a process group of its own."""
 
-    def __init__(self, task: Task) -> None:
-        self._work = Path(task.work)
+    def __init__(
+        self, work: Path, task: Mapping[str, object], module: str = "benchmarks.versus.child"
+    ) -> None:
+        """``module``: what it runs, over a file with the task in the folder ``work``."""
+        self._work = work
         file = self._work / "task.json"
-        file.write_text(json.dumps(task.as_json()), encoding="utf-8")
+        file.write_text(json.dumps(task), encoding="utf-8")
         self._log = self._work / "child.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.versus.child", str(file)],
+                [sys.executable, "-m", module, str(file)],
                 stdout=log,
                 stderr=log,
                 cwd=ROOT,
@@ -237,7 +242,7 @@ class _Count:
             members = [q for q in self.queries if q.cls == cls]
             if not members:
                 continue
-            created, latency_s, arrived = self._latencies(members)
+            created, latency_s, arrived = self.latencies(members)
             growth = _slope(created / 1e6, latency_s)
             classes[cls] = self._summary(cls, members, latency_s, arrived, growth)
             wanted += len(latency_s)
@@ -249,8 +254,8 @@ class _Count:
             classes=classes,
             sustained=all(c.sustained for c in classes.values()),
             delivered_share=seen / max(1, wanted),
-            duplicates=self._duplicates(),
-            **self._beside_a_batch(),
+            duplicates=self.duplicates(),
+            **self.beside_a_batch(),
             files=self.delivered.files,
             start_s=start_s,
             cpu_s=cpu_s,
@@ -262,7 +267,7 @@ class _Count:
             told=told,
         )
 
-    def _latencies(self, members: list[Filter]) -> tuple[Any, Any, Any]:
+    def latencies(self, members: list[Filter]) -> tuple[Any, Any, Any]:
         """Creation (µs) and latency (s) of all rows that had to arrive, and which of them did."""
         created_all, latency_all, here_all = [], [], []
         for query in members:
@@ -308,7 +313,7 @@ class _Count:
         span = np.diff(at)
         return float(np.sum(age * span) / max(1, span.sum()) / 1e6)
 
-    def _beside_a_batch(self) -> dict[str, int]:
+    def beside_a_batch(self) -> dict[str, int]:
         """What differs from a batch over all rows that were fed, row by row."""
         lost = unexpected = 0
         for query in self.queries:
@@ -317,9 +322,22 @@ class _Count:
             unexpected += len(np.setdiff1d(found, wanted))
         return {"lost": lost, "unexpected": unexpected}
 
-    def _duplicates(self) -> int:
+    def duplicates(self) -> int:
         found = [self.delivered.of(q.name)[0] for q in self.queries]
         return sum(len(ids) - len(np.unique(ids)) for ids in found)
+
+
+def latencies(
+    feeder: Feeder, delivered: Delivered, from_us: int, to_us: int
+) -> tuple[NDArray[np.float64], int]:
+    """Seconds from creation to visibility of the rows that were made in [from, to).
+
+    And how many rows, of all that were fed, are missing, there twice, or in the wrong sink.
+    """
+    queries = list(feeder.queries)
+    count = _Count(queries, feeder, delivered, from_us, to_us, time.time_ns() // 1000)
+    _, latency_s, _ = count.latencies(queries)
+    return latency_s, sum(count.beside_a_batch().values()) + count.duplicates()
 
 
 def _slope(at_s: Any, latency_s: Any) -> float:

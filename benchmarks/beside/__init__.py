@@ -1,0 +1,1 @@
+"""Critical filters beside the backfill of another stream; see benchmarks/ingest_beside.py."""
