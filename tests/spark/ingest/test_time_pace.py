@@ -1,4 +1,4 @@
-"""The watermark of a direct source: once per discovery, at most once per trigger."""
+"""The watermark of a direct source: once per discovery, and a trigger after its rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 
 from daybreak.spark.ingest.direct.time_pace import TimePace
 from daybreak.spark.log.commitlog import CommitLog
+from daybreak.spark.log.event_time import NEVER
 from daybreak.spark.log.rundir import RunDirectory
 from daybreak.spark.log.segments import SegmentStore
 
 S_US = 1_000_000
+#: The watermark before the first row.
+NEVER_S = NEVER // S_US
 
 
 class Stream:
@@ -53,38 +56,34 @@ def stream(tmp_path: Path) -> Iterator[Stream]:
 
 
 def test_pieces_of_one_discovery_move_it_once_with_the_last(stream: Stream) -> None:
-    stream.append(10)
+    assert stream.append(30, is_last=False) == (NEVER_S, NEVER_S)
     stream.now_s += 1
-    assert stream.append(30, is_last=False) == (10, 10)
+    assert stream.append(20, is_last=False) == (NEVER_S, NEVER_S), "not late by the piece before"
     stream.now_s += 1
-    assert stream.append(20, is_last=False) == (10, 10), "not late by the piece before"
-    assert stream.append(15) == (10, 30), "by all of them"
+    assert stream.append(15) == (NEVER_S, 30), "by all of them"
     assert stream.pace.due_s() is None
 
 
-def test_it_moves_once_per_trigger_and_later_without_rows(stream: Stream) -> None:
-    assert stream.append(10)[1] == 10
+def test_it_moves_a_trigger_after_the_first_rows_that_raise_it(stream: Stream) -> None:
+    assert stream.append(30)[1] == NEVER_S
     stream.now_s += 0.04
-    assert stream.append(30) == (10, 10)
-    stream.now_s += 0.04
-    assert stream.append(20) == (10, 10), "disorder within a trigger makes nothing late"
-    assert stream.pace.due_s() == pytest.approx(0.02)
-    stream.now_s += 0.02
-    assert stream.pace.due_s() == 0
+    assert stream.append(20)[1] == NEVER_S, "disorder within a trigger makes nothing late"
+    assert stream.pace.due_s() == pytest.approx(0.06)
+    stream.now_s += 0.06
+    assert stream.pace.due_s() == pytest.approx(0)
     assert stream.pace.move() == 30 * S_US
     assert stream.pace.move() is None
-    assert stream.append(29)[0] == 30
-
-
-def test_rows_after_a_trigger_move_it_with_those_that_were_held(stream: Stream) -> None:
-    stream.append(10)
-    stream.append(30)
+    stream.now_s += 10
+    assert stream.append(29) == (30, 30)
+    stream.now_s += 10
+    assert stream.append(50) == (30, 30), "a trigger begins with it"
     stream.now_s += 0.2
-    assert stream.append(20) == (10, 30)
+    assert stream.append(40) == (30, 50), "rows move it with those that were held"
 
 
 def test_what_a_crash_held_moves_after_the_restart(stream: Stream) -> None:
     stream.append(10)
+    stream.pace.move()
     stream.append(30, is_last=False)
     again = SegmentStore(stream._rundir, stream.log)
     again.keep_time("a", "at", 0)
@@ -92,7 +91,7 @@ def test_what_a_crash_held_moves_after_the_restart(stream: Stream) -> None:
     assert clock is not None
     assert (clock.watermark_us, clock.held_us) == (10 * S_US, 30 * S_US)
     pace = TimePace(again, "a", 0.1, lambda: stream.now_s)
-    assert pace.due_s() == 0
+    assert pace.due_s() == pytest.approx(0.1)
     assert pace.move() == 30 * S_US
     later = SegmentStore(stream._rundir, stream.log)
     later.keep_time("a", "at", 0)
