@@ -72,10 +72,10 @@ def test_a_journal_is_bounded_and_says_what_it_forgot() -> None:
     made = bench()
     small = Journal(made.engine.journal.origin, most_weight=60)
     for entry in made.engine.journal.entries() * 10:
-        small.add(*entry)
+        small.add(*entry[:3])
     assert 1 < len(small.entries()) < 8
     assert small.forgotten == 30 - len(small.entries())
-    assert small.entries()[-1] == made.engine.journal.entries()[-1]
+    assert small.entries()[-1][:3] == made.engine.journal.entries()[-1][:3]
 
 
 def test_a_replay_finds_the_first_answer_that_differs() -> None:

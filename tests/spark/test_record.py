@@ -14,6 +14,7 @@ from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.model import Arrivals, Network, Query, Stream, chain
 from daybreak.policies.registry import make_policy_with
+from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.runtime.report import RunReport
 from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
 
@@ -39,7 +40,9 @@ def test_series_never_get_ahead_of_the_head_that_names_their_queries(
     about = About()
     policy, facts = make_policy_with("fcfs"), QueryFacts("q", ("s",))
     engine = Engine(JobState(network), [facts], [Inbox()], policy, Settings())
-    record = RunRecord(tmp_path, 2**20, Figures(engine), cast(Manifest, about))
+    figures = Figures(engine)
+    journal = JournalRecorder(engine.journal, figures.start_ns)
+    record = RunRecord(tmp_path, 2**20, figures, cast(Manifest, about), journal)
     record.take_if_older(0)
     record.write()
     assert RunReport.load(tmp_path).manifest["registered"] == 1

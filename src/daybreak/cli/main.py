@@ -19,6 +19,7 @@ from daybreak.cli import (
     link,
     policies,
     query,
+    replay,
     report,
     reproduce,
     run,
@@ -56,6 +57,7 @@ app.command("drop")(control.drop)
 app.command("register")(control.register)
 app.command("set")(control.set_values)
 app.command("simulate")(simulate.simulate)
+app.command("replay")(replay.replay)
 app.command("whatif")(whatif.whatif)
 app.command("why")(why.why_late)
 app.command("dashboard")(dashboard.dashboard)

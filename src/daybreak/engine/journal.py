@@ -27,6 +27,10 @@ from daybreak.policies.base import BasePolicy
 #: twice as many 100 MB.
 MOST_WEIGHT = 200_000
 ENTRY_WEIGHT = 8
+#: Entries that wait for the thread that writes them, which comes once a second: beyond that the
+#: oldest go, and the record has a gap. Ten times what a loop does in a second; 60 MB at worst, half
+#: as many 30.
+MOST_UNWRITTEN = 20_000
 
 
 class Entry(NamedTuple):
@@ -35,6 +39,8 @@ class Entry(NamedTuple):
     now_ns: int
     events: tuple[Event, ...]
     answer: Sequence[Instruction]
+    #: Calls before it.
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,10 @@ class Journal:
         self._most_weight = most_weight
         self._entries: deque[tuple[int, Entry]] = deque()
         self._weight = 0
-        #: Entries that are not kept any more.
+        #: Entries that are not kept any more, and all that there were.
         self.forgotten = 0
+        self.added = 0
+        self._unwritten: deque[Entry] | None = None
 
     def add(self, now_ns: int, events: tuple[Event, ...], answer: Sequence[Instruction]) -> None:
         """Keeps an entry, and lets the oldest ones go as far as that takes."""
@@ -94,12 +102,27 @@ class Journal:
             if type(instruction) is StartJob:
                 for group in instruction.groups:
                     weight += len(group.cell)
+        entry = Entry(now_ns, events, answer, self.added)
+        self.added += 1
         entries = self._entries
-        entries.append((weight, Entry(now_ns, events, answer)))
+        entries.append((weight, entry))
+        if self._unwritten is not None:
+            self._unwritten.append(entry)
         self._weight += weight
         while self._weight > self._most_weight and len(entries) > 1:
             self._weight -= entries.popleft()[0]
             self.forgotten += 1
+
+    def record(self) -> None:
+        """Hands further entries to ``take`` as well. Called before the first event."""
+        self._unwritten = deque(maxlen=MOST_UNWRITTEN)
+
+    def take(self) -> list[Entry]:
+        """The entries that were not taken yet, for a thread that writes them."""
+        taken: list[Entry] = []
+        while self._unwritten:
+            taken.append(self._unwritten.popleft())
+        return taken
 
     def entries(self) -> list[Entry]:
         """What is kept, the oldest first."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Event, SwitchPolicy
 from daybreak.engine.instructions import Instruction
 from daybreak.engine.journal import Entry, Origin, copy_of, fresh
+from daybreak.engine.journal_format import Recorded, decisions
 from daybreak.policies.base import BasePolicy
 
 
@@ -44,3 +45,8 @@ def first_difference(engine: Engine, entries: Iterable[Entry]) -> Difference | N
         if answer != list(entry.answer):
             return Difference(number, entry, answer)
     return None
+
+
+def decide(engine: Engine, entry: Recorded) -> list[Any]:
+    """What an engine decides on the events of a recorded entry, as ``entry.decisions`` has it."""
+    return decisions(engine.handle(entry.now_ns, *map(again, entry.events)))

@@ -7,6 +7,7 @@ from typing import Any
 
 ARRIVALS_FILE = "arrivals.parquet"
 JOBS_FILE = "jobs.parquet"
+JOURNAL_FILE = "journal.parquet"
 
 
 def _columns(*names: str) -> dict[str, list[Any]]:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.engine.inbox import Tick
+from daybreak.engine.window_inbox import WindowInbox
 from daybreak.model import ConfigError
-from daybreak.spark.jobs.inboxes import WindowInbox
 from daybreak.spark.log.event_clock import EventClock
 from daybreak.spark.log.event_time import (
     FOREVER,
@@ -108,7 +108,7 @@ def test_a_watermark_only_rises_and_is_known_before_each_segment() -> None:
 
 def test_windows_wait_from_the_segment_that_closed_them() -> None:
     """And only once all streams have passed their end."""
-    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at", "b": "at"}))
+    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at", "b": "at"}).closing)
     assert inbox.tick(Tick(1, "a", 5, 25)) == 0
     assert inbox.tick(Tick(2, "b", 3, 12)) == 8
     assert inbox.tick(Tick(3, "b", 2, 19)) == 0
@@ -122,7 +122,7 @@ def test_windows_wait_from_the_segment_that_closed_them() -> None:
 
 
 def test_a_train_takes_what_one_segment_closed_as_a_whole() -> None:
-    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at"}))
+    inbox = WindowInbox(Windowing(Grid(10, 10), {"a": "at"}).closing)
     for n in range(1, 4):
         inbox.tick(Tick(n, "a", 5, n * 10))
     taken = inbox.take(6)

@@ -1,16 +1,11 @@
-"""What waits for a query on Spark, by its form: rows, or windows that are closed and not emitted.
-
-Rows of an open window are nobody's work yet. When a segment is durable that closes windows, they
-become pending, and the response time of their results runs from then. Pending is counted in rows,
-as for other queries: those that came since windows were last closed.
-"""
+"""The inbox of a query on Spark, by its form, with what already waits for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Self
 
-from daybreak.engine.inbox import Arrival, EntireInbox, Inbox, Tick, WholeInbox, closing
+from daybreak.engine.inbox import EntireInbox, Inbox, Tick
+from daybreak.engine.window_inbox import WindowInbox
 from daybreak.spark.log.event_time import NEVER, Windowing
 from daybreak.spark.log.rows import Cursor
 from daybreak.spark.log.segments import SegmentStore
@@ -39,46 +34,6 @@ def first_row(form: Form, store: SegmentStore, stream: str) -> Cursor:
     return store.begin(stream) if isinstance(form, OverRetained) else store.end(stream)
 
 
-class WindowInbox(WholeInbox):
-    """Turns segments and marks into closed windows that wait. Used by the loop's thread."""
-
-    def __init__(self, windowing: Windowing, closed_us: int = NEVER) -> None:
-        super().__init__()
-        self._windowing = windowing
-        self._watermarks = dict.fromkeys(windowing.times, NEVER)
-        self._closed_us = NEVER
-        self._rows = 0
-        #: Windows up to here are emitted, or wait.
-        self._put_us = closed_us
-
-    def copy(self) -> Self:
-        twin = super().copy()
-        twin._watermarks = dict(self._watermarks)
-        return twin
-
-    def arrive(self, segment: Arrival) -> int:
-        assert segment.after_us is not None
-        tick = Tick(segment.arrival_ns, segment.stream, segment.rows, segment.after_us)
-        return self.tick(tick)
-
-    def tick(self, tick: Tick) -> int:
-        """Moves a stream's watermark; returns how many tuples are pending because of it."""
-        self._rows += tick.rows
-        known = self._watermarks[tick.stream]
-        self._watermarks[tick.stream] = max(known, tick.watermark_us)
-        if NEVER in self._watermarks.values():
-            return 0  # a stream that has not spoken yet
-        bound = self._windowing.bound(self._watermarks)
-        if bound <= self._closed_us:
-            return 0
-        rows, self._rows, self._closed_us = max(1, self._rows), 0, bound
-        if bound <= self._put_us:
-            return 0
-        self.put(closing(tick.arrival_ns, tick.stream, rows, self._put_us, bound))
-        self._put_us = bound
-        return rows
-
-
 def replayed(
     windowing: Windowing,
     store: SegmentStore,
@@ -89,7 +44,7 @@ def replayed(
 
     ``starts``: from where on the query still looks at each stream.
     """
-    inbox = WindowInbox(windowing, closed_us)
+    inbox = WindowInbox(windowing.closing, closed_us)
     for tick in sorted(_ticks(windowing, store, starts)):
         inbox.tick(tick)
     return inbox

@@ -19,6 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
 from pyspark.sql.types import DataType, TimestampNTZType
 
+from daybreak.engine.window_inbox import FOREVER, NEVER, BandClosing, Closing, GridClosing
 from daybreak.model.durations import US_PER_S, duration_text, duration_us
 
 __all__ = [
@@ -40,9 +41,6 @@ Instants = NDArray[np.int64]
 #: Event times of rows in memory, or of rows that Spark reads.
 At = TypeVar("At", Instants, "Times")
 
-#: The first and the last instant that a TIMESTAMP can hold. As watermarks: nothing was heard yet,
-#: and all windows are closed.
-NEVER, FOREVER = -(2**63), 2**63 - 1
 #: Begins the name of the view of the anchors of a stream that is joined with itself by a band.
 #: No declared name has a control character.
 ANCHORS = "\x1fanchors of "
@@ -190,17 +188,18 @@ class Windowing:
     #: Length of the panes it is computed from; None: from rows.
     pane_us: int | None = None
 
+    @property
+    def closing(self) -> Closing:
+        """When its windows close, by the watermarks of its streams."""
+        streams = tuple(self.times)
+        if isinstance(self.over, Band):
+            return BandClosing(streams, self.over.anchor, self.over.partner, self.over.high_us)
+        grid = self.over
+        return GridClosing(streams, grid.length_us, grid.slide_us, grid.offset_us, self.pane_us)
+
     def bound(self, watermarks: Mapping[str, int]) -> int:
         """Up to where its windows are closed when its streams are at these watermarks."""
-        if isinstance(self.over, Band):
-            partner = watermarks[self.over.partner]
-            if partner < FOREVER:  # else no partner comes any more
-                partner -= self.over.high_us
-            return min(watermarks[self.over.anchor], partner)
-        reached = min(watermarks[stream] for stream in self.times)
-        if self.pane_us is not None and reached < FOREVER:
-            return reached - (reached - self.over.offset_us) % self.pane_us
-        return self.over.last_closed(reached)
+        return self.closing.bound(watermarks)
 
     def needed_from(self, stream: str, closed_us: int) -> int:
         """The earliest event time of a stream that windows after ``closed_us`` may hold."""

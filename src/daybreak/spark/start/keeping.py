@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.engine.engine import Engine
+from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.start.run_storage import Storage
 from daybreak.spark.start.startup import Accepted, Options
@@ -43,7 +44,10 @@ def make_keeping(
         catalog, engine, log, storage.dead_letters, accepted.late, changes, options.shedding, plans,
         figures.monitor, figures.start_ns, storage.store.driver_rows, backpressure,
     )  # fmt: skip
-    record = RunRecord(storage.rundir.record, limits.record_max_bytes, figures, manifest)
+    record = RunRecord(
+        storage.rundir.record, limits.record_max_bytes, figures, manifest,
+        JournalRecorder(engine.journal, figures.start_ns),
+    )  # fmt: skip
     retention = Retention(
         catalog, engine, log, storage.store, accepted.undeclared, accepted.clocks, accepted.late,
         backpressure, limits.log_max_bytes, accepted.emit,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
+from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.parts import RecordParts
 from daybreak.runtime.record import Recorder
@@ -138,8 +138,18 @@ class Manifest:
 class RunRecord:
     """Hands figures from the loop's thread to a thread that writes them."""
 
-    def __init__(self, folder: Path, max_bytes: int, figures: Figures, manifest: Manifest) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        max_bytes: int,
+        figures: Figures,
+        manifest: Manifest,
+        journal: JournalRecorder,
+    ) -> None:
         self.folder = folder
+        self._journal = journal
+        #: A part was taken since the journal's last one: they are written together.
+        self._journal_due = False
         self._parts = RecordParts(folder, max_bytes)
         self._figures = figures
         self._manifest = manifest
@@ -153,6 +163,7 @@ class RunRecord:
         if time.monotonic() - self._taken_s >= seconds:
             self._taken_s = time.monotonic()
             self._parts.add(self._figures.take())
+            self._journal_due = True
 
     @property
     def is_written(self) -> bool:
@@ -161,6 +172,7 @@ class RunRecord:
 
     def write(self) -> None:
         """What was taken, and then the head: without it the series could not be read."""
+        self._take_journal()
         self._unwritten = self._unwritten or self._parts.waiting
         if self._unwritten:
             # A part names queries that only a head of its time knows: after a crash between the
@@ -171,6 +183,13 @@ class RunRecord:
             self.head().save_head(self.folder)
             self._unwritten = False
 
+    def _take_journal(self) -> None:
+        """Encodes what the loop has added to the journal, on the thread that writes."""
+        self._journal.collect()
+        if self._journal_due:
+            self._journal_due = False
+            self._parts.add(self._journal.table())
+
     def finish(self) -> RunReport:
         """Writes the rest; when all threads have ended.
 
@@ -180,6 +199,7 @@ class RunRecord:
         head = self.head()
         self._figures.monitor.sample(head.spent.wall_ns, self._figures.view)
         self.take_if_older(0)
+        self._take_journal()
         try:
             self._parts.write()
             head.save_head(self.folder)
@@ -191,7 +211,9 @@ class RunRecord:
     def head(self) -> RunReport:
         """The report so far, without its series."""
         figures, manifest = self._figures, self._manifest.as_json()
-        about: Mapping[str, object] = {**manifest, "record_parts_dropped": self._parts.dropped}
+        about: dict[str, object] = {**manifest, "record_parts_dropped": self._parts.dropped}
+        if self._journal.stopped is not None:
+            about["journal_stopped"] = self._journal.stopped
         wall_ns = round(figures.elapsed_s * 1e9)
         view = figures.view
-        return figures.monitor.head(view, wall_ns, view.threads + 1, dict(about))
+        return figures.monitor.head(view, wall_ns, view.threads + 1, about)
