@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.engine.made import Bench
 
-from daybreak.engine.events import SegmentArrived, SwitchPolicy
+from daybreak.engine.events import SegmentArrived, SwitchPolicy, Woke
 from daybreak.engine.inbox import Inbox
+from daybreak.engine.instructions import Group
 from daybreak.engine.journal_format import (
     FORMAT,
     Reader,
@@ -62,11 +63,17 @@ def test_what_a_later_version_wrote_is_refused() -> None:
     for event in (["Teleported", 1], ["Pause", 1, "more"]):
         with pytest.raises(ConfigError, match=r"a run: its journal holds .* later version"):
             Reader("a run").entry(json.dumps([0, 1, [event], []]))
+    for decision in (["Teleport", 1], ["WakeAt", 1, 2]):
+        with pytest.raises(ConfigError, match=r"a run: its journal holds .* later version"):
+            Reader("a run").entry(json.dumps([0, 1, [], [decision]]))
 
 
 def test_a_field_that_was_added_since_has_its_default() -> None:
-    (event,) = Reader("a run").entry('[0, 1, [["Woke"]], []]').events
-    assert event.processor is None  # type: ignore[union-attr]
+    said = '[0, 1, [["Woke"]], [["Redeliver", 1, 2], ["StartJob", 1, 0, [[[0], [], [0]]]]]]'
+    entry = Reader("a run").entry(said)
+    assert entry.events == (Woke(None),)
+    group = [[0], [], [0], *[None] * (len(Group._fields) - 3)]
+    assert entry.decisions == [["Redeliver", 1, 2, False], ["StartJob", 1, 0, [group]]]
 
 
 def test_an_inbox_that_has_no_json_is_refused() -> None:

@@ -41,6 +41,7 @@ DECISIONS: tuple[type, ...] = (
     do.StartJob, do.Ingest, do.CancelJob, do.AbandonJob, do.Skip, do.Redeliver, do.WakeAt, do.Shed,
     do.Finished,
 )  # fmt: skip
+_DECISIONS: Mapping[str, type] = {kind.__name__: kind for kind in DECISIONS}
 EVENTS: Mapping[str, type] = {kind.__name__: kind for kind in get_args(ev.Event)}
 #: Fields that are no part of what was decided: what it took, and the plan that groups were made of.
 LEFT_OUT: Mapping[type, tuple[str, ...]] = {do.StartJob: ("work", "plan")}
@@ -96,8 +97,7 @@ def _written(value: Any) -> Any:
 
 def _plain(kind: type) -> Callable[[Any], list[Any]]:
     """Writes the fields of a dataclass in their order."""
-    names = [name for name in _field_names(kind) if name not in LEFT_OUT.get(kind, ())]
-    title = kind.__name__
+    names, title = _kept(kind), kind.__name__
     return lambda value: [title, *[getattr(value, name) for name in names]]
 
 
@@ -216,7 +216,21 @@ class Reader:
     def entry(self, line: str) -> Recorded:
         """One of the other lines."""
         number, now_ns, events, said = json.loads(line)
-        return Recorded(number, now_ns, tuple(map(self._event, events)), said)
+        decided = [self._decision(one) for one in said]
+        today = json.loads(_COMPACT.encode(decided)) if decided else []
+        return Recorded(number, now_ns, tuple(map(self._event, events)), today)
+
+    def _decision(self, said: list[Any]) -> list[Any]:
+        """As this version writes it: with the fields that were added since."""
+        name, *values = said
+        if name not in _DECISIONS:
+            raise self._newer(f"decision {name!r}")
+        kind = _DECISIONS[name]
+        hints, known = get_hints(kind), [f for f in fields(kind) if f.name in _kept(kind)]
+        if len(values) > len(known):
+            raise self._newer(f"more fields of {name!r}")
+        read = [_read(hints[f.name], v) for f, v in zip(known, values, strict=False)]
+        return [name, *read, *(f.default for f in known[len(values) :])]
 
     def _event(self, said: list[Any]) -> ev.Event:
         name, *values = said
@@ -327,8 +341,12 @@ def layout() -> list[str]:
 def _shape(kind: type) -> str:
     declared = kind.__annotations__
     texts = {name: getattr(hint, "__forward_arg__", hint) for name, hint in declared.items()}
-    names = [n for n in _field_names(kind) if n not in LEFT_OUT.get(kind, ())]
-    return f"{kind.__name__}({', '.join(f'{n}: {texts[n]}' for n in names)})"
+    return f"{kind.__name__}({', '.join(f'{n}: {texts[n]}' for n in _kept(kind))})"
+
+
+def _kept(kind: type) -> list[str]:
+    """The fields that a journal holds."""
+    return [name for name in _field_names(kind) if name not in LEFT_OUT.get(kind, ())]
 
 
 def _field_names(kind: type) -> Sequence[str]:

@@ -109,7 +109,8 @@ def _divergence(
     recorded = reasons(twin) if engine is not twin else {}
     return Divergence(
         entry.number, entry.now_ns, [type(event).__name__ for event in entry.events],
-        Side(twin.view.policy.name, was, recorded), Side(engine.view.policy.name, now, reasons(engine)),
+        Side(twin.view.policy.name, was, recorded),
+        Side(engine.view.policy.name, now, reasons(engine)),
     )  # fmt: skip
 
 
@@ -129,6 +130,6 @@ def decision_text(said: list[Any], names: Mapping[int, str]) -> str:
 
 
 def _job_text(group: list[Any], names: Mapping[int, str]) -> str:
-    boxes, taken, _ = group
+    boxes, taken, *_ = group
     along = f" with {len(boxes) - 1} more" if len(boxes) > 1 else ""
     return f"{names[boxes[0]]} {sum(item[2] for item in taken)} tuples{along}"
