@@ -15,7 +15,13 @@ from daybreak.cli.control import named_policy
 from daybreak.policies.registry import make_policy_with
 from daybreak.report.text import count
 from daybreak.report.why import reason_lines
-from daybreak.runtime.journal_replay import Divergence, Replay, Side, decision_text, replay_run
+from daybreak.runtime.journal_replay import (
+    DecisionReplay,
+    Divergence,
+    Side,
+    decision_text,
+    replay_run,
+)
 
 
 def replay(
@@ -52,7 +58,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def replay_lines(found: Replay) -> Iterator[str]:
+def replay_lines(found: DecisionReplay) -> Iterator[str]:
     """What a replay found, for a person."""
     done = (
         f"{count(found.entries)} entries, {count(found.decisions)} decisions under {found.policy}"
@@ -64,7 +70,7 @@ def replay_lines(found: Replay) -> Iterator[str]:
     yield from _divergence_lines(found, found.divergence)
 
 
-def _divergence_lines(found: Replay, first: Divergence) -> Iterator[str]:
+def _divergence_lines(found: DecisionReplay, first: Divergence) -> Iterator[str]:
     at = datetime.fromtimestamp(first.at_ns / 1e9, UTC).astimezone()
     yield f"entry {first.number} at {at:%H:%M:%S.%f}, after {', '.join(first.events)}"
     was, now = first.recorded.decisions, first.now.decisions
@@ -72,7 +78,7 @@ def _divergence_lines(found: Replay, first: Divergence) -> Iterator[str]:
     yield from _side_lines("now", first.now, [d for d in now if d not in was], found)
 
 
-def _side_lines(title: str, side: Side, own: list[Any], found: Replay) -> Iterator[str]:
+def _side_lines(title: str, side: Side, own: list[Any], found: DecisionReplay) -> Iterator[str]:
     """``own``: what the other side did not decide."""
     yield f"  {title}, under {side.policy}:"
     for decision in own:

@@ -25,7 +25,7 @@ from daybreak.engine.express import Express
 from daybreak.engine.inbox import Arrival, Inbox, Waiting
 from daybreak.engine.ingest import STEP_NS, Ingestion
 from daybreak.engine.instructions import Instruction, WakeAt
-from daybreak.engine.journal import Journal, Origin
+from daybreak.engine.journal import EngineOrigin, Journal
 from daybreak.engine.lifecycle import FULL, Lifecycle
 from daybreak.engine.orders import Order, Orders
 from daybreak.engine.overload import LoadShedding
@@ -58,7 +58,9 @@ class Engine:
         """``inboxes`` hold what waits already; ``next_seq``: the first segment that is not in
         them, by stream."""
         #: What it has heard and answered. ``handle`` alone adds to it.
-        self.journal = Journal(Origin.of(state, facts, inboxes, policy, settings, next_seq or {}))
+        self.journal = Journal(
+            EngineOrigin.of(state, facts, inboxes, policy, settings, next_seq or {})
+        )
         self.settings = settings
         self._core = Core(state, facts, inboxes, policy, settings)
         self._state, self._queries = self._core.state, self._core.queries

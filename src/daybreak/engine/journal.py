@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class EngineOrigin:
     """An engine before its first event, as data that the engine does not change."""
 
     state: JobState
@@ -64,7 +64,7 @@ class Origin:
         policy: BasePolicy,
         settings: Settings,
         next_seq: Mapping[str, int],
-    ) -> Origin:
+    ) -> EngineOrigin:
         """Copies what an engine is about to change."""
         return cls(
             copy_of(state), tuple(facts), tuple(inbox.copy() for inbox in inboxes), policy,
@@ -85,7 +85,7 @@ def fresh(policy: BasePolicy) -> BasePolicy:
 class Journal:
     """Entries of one engine, the newest last. One thread adds; any thread may read."""
 
-    def __init__(self, origin: Origin, most_weight: int = MOST_WEIGHT) -> None:
+    def __init__(self, origin: EngineOrigin, most_weight: int = MOST_WEIGHT) -> None:
         self.origin = origin
         self._most_weight = most_weight
         self._entries: deque[tuple[int, Entry]] = deque()

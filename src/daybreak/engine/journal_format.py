@@ -22,7 +22,7 @@ from daybreak.engine import events as ev
 from daybreak.engine import instructions as do
 from daybreak.engine.core import Settings
 from daybreak.engine.inbox import EntireInbox, Inbox, Tick, Waiting, WholeInbox
-from daybreak.engine.journal import Entry, Origin
+from daybreak.engine.journal import EngineOrigin, Entry
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.engine.window_inbox import BandClosing, GridClosing, WindowInbox
@@ -144,7 +144,7 @@ def _sparse(value: Any) -> dict[str, Any]:
     return found
 
 
-def origin_line(origin: Origin) -> str:
+def origin_line(origin: EngineOrigin) -> str:
     """The first line of a journal."""
     state, settings, network = origin.state, origin.settings, origin.state.network
     said = {
@@ -184,7 +184,7 @@ class Reader:
     #: As it is after the queries that came so far.
     network: Network | None = None
 
-    def origin(self, line: str) -> Origin:
+    def origin(self, line: str) -> EngineOrigin:
         """What the engine was made of; the first line of a journal."""
         data = json.loads(line)
         if data["format"] > FORMAT:
@@ -207,7 +207,7 @@ class Reader:
             limits=_read(Limits, data["limits"]),
             shedding=None if shedding is None else _read(SheddingParams, shedding),
         )  # fmt: skip
-        return Origin(
+        return EngineOrigin(
             state, tuple(_read(QueryFacts, one) for one in data["facts"]),
             tuple(map(_read_inbox, data["inboxes"])), self._policy(data["policy"]), settings,
             data["next_seq"],

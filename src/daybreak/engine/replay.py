@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Event, SwitchPolicy
 from daybreak.engine.instructions import Instruction
-from daybreak.engine.journal import Entry, Origin, copy_of, fresh
+from daybreak.engine.journal import EngineOrigin, Entry, copy_of, fresh
 from daybreak.engine.journal_format import Recorded, decisions
 from daybreak.policies.base import BasePolicy
 
@@ -23,7 +23,7 @@ class Difference(NamedTuple):
     answer: Sequence[Instruction]
 
 
-def engine_of(origin: Origin, policy: BasePolicy | None = None) -> Engine:
+def engine_of(origin: EngineOrigin, policy: BasePolicy | None = None) -> Engine:
     """An engine at its origin; ``policy``: another one than it had."""
     return Engine(
         copy_of(origin.state), origin.facts, [inbox.copy() for inbox in origin.inboxes],

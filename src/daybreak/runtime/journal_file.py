@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from daybreak.engine.journal import Journal, Origin
+from daybreak.engine.journal import EngineOrigin, Journal
 from daybreak.engine.journal_format import Reader, Recorded, entry_line, origin_line
 from daybreak.model.errors import ConfigError
 from daybreak.runtime.record import JOURNAL_FILE
@@ -69,7 +69,7 @@ class RecordedJournal:
     """A journal that begins with the start of its run and has no gap."""
 
     place: str
-    origin: Origin
+    origin: EngineOrigin
     _lines: list[str]
     _reader: Reader
 

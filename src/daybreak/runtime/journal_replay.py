@@ -40,7 +40,7 @@ class Divergence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Replay:
+class DecisionReplay:
     """How far a replay took the decisions of its run."""
 
     place: str
@@ -67,7 +67,7 @@ class Replay:
         return found
 
 
-def replay_run(run: Path, policy: BasePolicy | None = None) -> Replay:
+def replay_run(run: Path, policy: BasePolicy | None = None) -> DecisionReplay:
     """Replays the journal of a run, under another policy if one is given.
 
     It ends at the first entry whose decisions differ: what came after followed from others.
@@ -89,9 +89,9 @@ def replay_run(run: Path, policy: BasePolicy | None = None) -> Replay:
             decide(twin, entry)
         if now != was:
             divergence = _divergence(entry, now, engine, twin, names)
-            return Replay(journal.place, used, entries, taken, names, divergence)
+            return DecisionReplay(journal.place, used, entries, taken, names, divergence)
         entries, taken = entries + 1, taken + len(now)
-    return Replay(journal.place, used, entries, taken, names, None)
+    return DecisionReplay(journal.place, used, entries, taken, names, None)
 
 
 def _divergence(
