@@ -14,7 +14,7 @@ from tests.until import until
 from daybreak.engine.core import Settings
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Ran, Resume
-from daybreak.engine.inbox import Inbox, Waiting
+from daybreak.engine.inbox import Inbox
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import JobState
 from daybreak.model.limits import Limits
@@ -24,7 +24,7 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.history import History
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder
-from daybreak.spark.jobs.committer import Permit
+from daybreak.spark.jobs.committer import JobInput, Permit
 from daybreak.spark.jobs.runner import JobRunner
 from daybreak.spark.log.segments import Segment
 from daybreak.spark.loop.driver import Driver, new_command
@@ -44,14 +44,9 @@ class Runner(JobRunner):
         self.jobs: list[tuple[int, bool]] = []
         self.fails: Callable[[str], bool] = lambda name: name == "bad"
 
-    def _attempt(
-        self,
-        queries: Sequence[Runnable],
-        _taken: Sequence[Waiting],
-        cell: Sequence[Runnable],
-        permit: Permit,
-    ) -> Ran:
-        failed = any(self.fails(query.name) for query in cell)
+    def _attempt(self, job: JobInput, permit: Permit) -> Ran:
+        queries = job.queries
+        failed = any(self.fails(query.name) for query in job.cell)
         self.jobs.append((len(queries), failed))
         if failed:
             raise ValueError("CAST_INVALID_INPUT")

@@ -108,6 +108,20 @@ class Committer:
         self._store.driver_rows.of_queries(rows)
 
 
+class JobInput(NamedTuple):
+    """What a job is to compute."""
+
+    #: They are at the same place of the same streams.
+    queries: Sequence[Runnable]
+    taken: Sequence[Waiting]
+    #: The queries to plan together, of which these are some.
+    cell: Sequence[Runnable]
+
+    def first_alone(self) -> JobInput:
+        """The first query by itself."""
+        return self._replace(queries=self.queries[:1], cell=self.queries[:1])
+
+
 class JobResult(NamedTuple):
     """What a job computed, and how its queries move on."""
 
@@ -131,19 +145,13 @@ class Permit(Protocol):
 class Commits:
     """The commits of one job: one, or one for each micro-batch of a stateful query."""
 
-    def __init__(
-        self,
-        committer: Committer,
-        queries: Sequence[Runnable],
-        taken: Sequence[Waiting],
-        permit: Permit,
-    ) -> None:
+    def __init__(self, committer: Committer, job: JobInput, permit: Permit) -> None:
         self._committer = committer
-        self._queries = queries
-        self._taken = taken
+        self._queries = job.queries
+        self._taken = job.taken
         self._permit = permit
         #: Result rows of each query, and the time that commits and deliveries took.
-        self.rows = [0] * len(queries)
+        self.rows = [0] * len(job.queries)
         self.took_ns = 0
         self.committed_at_ns = CLOCK.now_ns()
         #: Whose sinks would not take what is committed, and why.

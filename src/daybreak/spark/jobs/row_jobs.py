@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from daybreak.engine.inbox import Waiting, by_borders
 from daybreak.model.errors import ConfigError
-from daybreak.spark.jobs.committer import JobResult
+from daybreak.spark.jobs.committer import JobInput, JobResult
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.rows import Cursor, CursorMove
 from daybreak.spark.log.segments import Segment, SegmentStore
@@ -35,19 +35,18 @@ class RowJobs:
     store: SegmentStore
     log: CommitLog
 
-    def compute(
-        self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> JobResult:
+    def compute(self, job: JobInput) -> JobResult:
         """The results of some queries of a cell over what was taken."""
+        queries, taken, cell = job
         leaves = self._large(queries[0], taken) if taken[0].whole else self._read(queries[0], taken)
         outcome = self.engines.compute(of_rows(queries, cell, self.schemas), leaves)
         read = self.store.passed(taken)
         moves = [[CursorMove(q.name, s, *at) for s, at in read.items()] for q in queries]
         return JobResult(outcome.results, moves, outcome.since)
 
-    def over_retained(self, query: Runnable, taken: Sequence[Waiting]) -> JobResult:
+    def over_retained(self, job: JobInput) -> JobResult:
         """The result of a query in complete mode, which states what it was computed from."""
-        passed = self.store.passed(taken)
+        query, passed = job.queries[0], self.store.passed(job.taken)
         rows: dict[str, LeafRows] = {}
         ranges: dict[str, dict[str, int]] = {}
         for stream, place in self.log.places(query.name).items():

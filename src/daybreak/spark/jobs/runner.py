@@ -17,7 +17,14 @@ from daybreak.engine.events import WAYS, Ran
 from daybreak.engine.inbox import Waiting
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import JobTimeout
-from daybreak.spark.jobs.committer import Commits, Committer, Permit, StatefulJobs, Stepped
+from daybreak.spark.jobs.committer import (
+    Commits,
+    Committer,
+    JobInput,
+    Permit,
+    StatefulJobs,
+    Stepped,
+)
 from daybreak.spark.jobs.row_jobs import RowJobs
 from daybreak.spark.jobs.window_jobs import WindowJobs
 from daybreak.spark.log.commitlog import CommitLog
@@ -79,33 +86,28 @@ class JobRunner:
         the first runs by itself, and what is returned is about it alone. Raises whatever Spark, a
         sink or ``permit`` raised; then nothing has moved.
         """
+        job = JobInput(queries, taken, cell)
         try:
-            return self._attempt(queries, taken, cell, permit)
+            return self._attempt(job, permit)
         except JobTimeout:
             raise
         except Exception:
             if len(queries) == 1 or permit.cancelled:
                 raise
-            return self._attempt(queries[:1], taken, queries[:1], permit)
+            return self._attempt(job.first_alone(), permit)
 
-    def _attempt(
-        self,
-        queries: Sequence[Runnable],
-        taken: Sequence[Waiting],
-        cell: Sequence[Runnable],
-        permit: Permit,
-    ) -> Ran:
+    def _attempt(self, job: JobInput, permit: Permit) -> Ran:
         self._committer.begin()
         self.engines.begin(lambda: permit.cancelled)
-        commits = Commits(self._committer, queries, taken, permit)
+        commits = Commits(self._committer, job, permit)
         began_ns, started_ns = CLOCK.now_ns(), time.perf_counter_ns()
         try:
             self._session.take_tables()
-            since, stepped = self._carry_out(queries, taken, cell, commits)
+            since, stepped = self._carry_out(job, commits)
         except BaseException:
             self._committer.abandon()
             raise
-        read = taken if stepped is None else stepped.read
+        read = job.taken if stepped is None else stepped.read
         ways = self.engines.ways
         return Ran(
             rows=tuple(commits.rows),
@@ -123,31 +125,25 @@ class JobRunner:
             disk_ns=self._committer.disk_ns,
         )
 
-    def _carry_out(
-        self,
-        queries: Sequence[Runnable],
-        taken: Sequence[Waiting],
-        cell: Sequence[Runnable],
-        commits: Commits,
-    ) -> tuple[Since, Stepped | None]:
+    def _carry_out(self, job: JobInput, commits: Commits) -> tuple[Since, Stepped | None]:
         """Computes and commits.
 
         Gives when the first tuple that gave a row had arrived, where that is known, and what was
         read, where only a source decides that.
         """
-        first = queries[0]
+        first = job.queries[0]
         match first.checked.form:
             case OverState():
                 assert self._stateful is not None
                 self.engines.ways.add("micro-batch")
                 tag = self._session.scratch.name
-                return None, self._stateful.run(first, taken, commits, tag)
+                return None, self._stateful.run(first, job.taken, commits, tag)
             case OverWindows():
-                made = self._windows.compute(queries, taken, cell)
+                made = self._windows.compute(job)
             case OverRetained():
-                made = self._rows.over_retained(first, taken)
+                made = self._rows.over_retained(job)
             case _:
-                made = self._rows.compute(queries, taken, cell)
+                made = self._rows.compute(job)
         commits(made.results, made.moves)
         return made.since, None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from daybreak.engine.inbox import Waiting
-from daybreak.spark.jobs.committer import JobResult
+from daybreak.spark.jobs.committer import JobInput, JobResult
 from daybreak.spark.jobs.panes import kept_schema, large_rows, paned, with_windows
 from daybreak.spark.jobs.windows import Picker, Places, past
 from daybreak.spark.log.commitlog import CommitLog
@@ -48,13 +48,12 @@ class WindowJobs:
     log: CommitLog
     partials: Partials
 
-    def compute(
-        self, queries: Sequence[Runnable], taken: Sequence[Waiting], cell: Sequence[Runnable]
-    ) -> JobResult:
+    def compute(self, job: JobInput) -> JobResult:
         """The rows of all windows that ``taken`` closed, by query.
 
         Of the queries in the order of their cell: another order would be another plan.
         """
+        queries, taken, cell = job
         # What open windows still need of each stream; only jobs of these queries move it.
         places = self.log.places(queries[0].name)
         if any(self.log.places(query.name) != places for query in queries[1:]):
