@@ -26,7 +26,7 @@ STAGES = {
     "remove segments": ("daybreak.spark.log.commitlog", "CommitLog", "forget_segments"),
     "recover": ("daybreak.spark.start.startup", "", "recover"),
     "register": ("daybreak.spark.log.commitlog", "CommitLog", "accept"),
-    "write record": ("daybreak.runtime.parts", "RecordParts", "write"),
+    "write record": ("daybreak.runtime.record", "RecordParts", "write"),
     "prune": ("daybreak.spark.log.commitlog", "CommitLog", "prune"),
 }
 #: Stages of an application with Kafka sinks; see kafka_kills.py.

@@ -16,8 +16,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.journal_file import JournalRecorder, load_journal
 from daybreak.runtime.journal_replay import replay_run
-from daybreak.runtime.parts import RecordParts
-from daybreak.runtime.record import JOURNAL_FILE
+from daybreak.runtime.record import JOURNAL_FILE, RecordParts
 
 DAY_NS = 86_400 * 10**9
 

@@ -14,7 +14,7 @@ from daybreak.engine.state import SystemState
 from daybreak.model import Box, ConfigError, Network, Query, QueryClass, Stream
 from daybreak.report.run import starts_lines
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import RecordParts
+from daybreak.runtime.record import RecordParts
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.starts import load_run
 

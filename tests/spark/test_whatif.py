@@ -26,7 +26,7 @@ def test_a_run_that_goes_on_is_replayed_as_far_as_it_is_recorded(
 ) -> None:
     """Parts of the record are written and joined meanwhile; changes are in the replay."""
     monkeypatch.setattr("daybreak.spark.upkeep.maintenance.PART_S", 0.2)
-    monkeypatch.setattr("daybreak.runtime.parts.MOST_PARTS", 3)
+    monkeypatch.setattr("daybreak.runtime.record.MOST_PARTS", 3)
     app = App(spark, name="alive")
     app.query_class("high", 60)
     app.query_class("low", 10)

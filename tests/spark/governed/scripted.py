@@ -10,7 +10,7 @@ from typing import Any
 from daybreak.model.limits import Limits
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.eventlog import silent
-from daybreak.runtime.parts import RecordParts
+from daybreak.runtime.record import RecordParts
 from daybreak.spark.gates.bridge import (
     GateEvent,
     Gone,

@@ -10,8 +10,8 @@ from daybreak.engine import story
 from daybreak.engine.view import EngineView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
-from daybreak.runtime.class_rows import class_rows
 from daybreak.runtime.clock import CLOCK
+from daybreak.runtime.history import class_rows
 from daybreak.runtime.snapshot import (
     ChangeRow,
     Edge,

@@ -13,8 +13,7 @@ from daybreak.engine.view import Figures
 from daybreak.model.network import Network
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import RecordParts
-from daybreak.runtime.record import Recorder
+from daybreak.runtime.record import Recorder, RecordParts
 from daybreak.runtime.report import RunReport
 from daybreak.spark.governed.backlog import is_asked
 from daybreak.spark.governed.roster import Roster

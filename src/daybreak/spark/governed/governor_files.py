@@ -15,7 +15,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.runtime.control import ControlServer
 from daybreak.runtime.eventlog import Emit, EventLog
-from daybreak.runtime.parts import RecordParts
+from daybreak.runtime.record import RecordParts
 from daybreak.spark.governed.governed_record import About, GovernedRecord, RecordOnDisk
 from daybreak.spark.governed.governor_commands import handle
 from daybreak.spark.governed.roster import Roster

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from daybreak.model.qos import NS_PER_S
-from daybreak.runtime.class_rows import NOTHING_YET, class_rows
 from daybreak.runtime.clock import CLOCK
+from daybreak.runtime.history import NOTHING_YET, class_rows
 from daybreak.runtime.snapshot import (
     ChangeRow,
     ClassRow,

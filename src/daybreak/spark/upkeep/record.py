@@ -15,8 +15,7 @@ from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.runtime.monitor import Monitor
-from daybreak.runtime.parts import RecordParts
-from daybreak.runtime.record import Recorder
+from daybreak.runtime.record import Recorder, RecordParts
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.why.book import WaitBook
 from daybreak.spark.declared.catalog import Catalog

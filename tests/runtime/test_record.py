@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from daybreak.runtime import parts as parts_module
-from daybreak.runtime.parts import MOST_PARTS, MOST_WAITING, RecordParts
+from daybreak.runtime import record as record_module
+from daybreak.runtime.record import MOST_PARTS, MOST_WAITING, RecordParts
 from daybreak.runtime.starts import MOST_STARTS, earlier_starts
 
 
@@ -39,7 +39,7 @@ def test_parts_are_put_together_and_nothing_is_missing(tmp_path: Path) -> None:
 def test_the_oldest_parts_make_room_for_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts_module, "MOST_PARTS", 10**6)
+    monkeypatch.setattr(record_module, "MOST_PARTS", 10**6)
     record = RecordParts(tmp_path, 20_000)
     for i in range(50):
         record.add(part(i * 1000, rows=1000))
