@@ -234,3 +234,16 @@ def test_large_results_are_durable_files_and_not_in_the_log(
     assert file.content is None
     assert sink.deliver(file)
     assert READERS["parquet"](visible(tmp_path)[0]).equals(TABLE)
+
+
+@pytest.mark.parametrize(("rows", "encoded"), [(999, False), (1000, True)])
+def test_small_parquet_files_spare_the_dictionary(
+    tmp_path: Path, log: CommitLog, rows: int, encoded: bool
+) -> None:
+    sink = make(tmp_path, "parquet")
+    table = pa.table({"station": ["a"] * rows, "t": pa.array([1] * rows, pa.int32())})
+    sink.deliver(commit(log, sink, table))
+    found = pq.ParquetFile(visible(tmp_path)[0])
+    column = found.metadata.row_group(0).column(0)
+    assert column.has_dictionary_page == encoded
+    assert found.read().equals(table)
