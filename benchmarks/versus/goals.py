@@ -59,7 +59,8 @@ _SIDES = (OURS, "np-nosync", TODAY)
 QUICK = (Case("25 filters", 25, _SIDES), Case("250 filters", 250, _SIDES))
 FULL = (
     Case("25 filters", 25, (OURS, *BY_HAND, "np", TODAY)),
-    Case("250 filters", 250, (OURS, *BY_HAND, "np", TODAY), idle_s=30.0),
+    # One more thread for the top class: shown, not judged; see docs/classes.md.
+    Case("250 filters", 250, (OURS, *BY_HAND, "np", TODAY, "direct-express"), idle_s=30.0),
     Case("1 000 filters", 1000, (OURS, "np-nosync", "np")),
     Case("4 000 rows/s", 250, (OURS, TODAY), rate_per_s=4000.0),
     Case("100 files in the folder", 25, (OURS,), old_files=100),

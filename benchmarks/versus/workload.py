@@ -153,6 +153,8 @@ class Task:
     mixed: bool = False
     #: Files in the folder of the source before the start, with rows that no query wants.
     old_files: int = 0
+    #: Rows have event time, which says when they were created.
+    timed: bool = False
     #: Of Kafka, whose topic has the rows; empty: they come in files.
     servers: str = ""
 
@@ -166,7 +168,7 @@ class Task:
 
     @property
     def schema(self) -> str:
-        return MIXED_SCHEMA if self.mixed else SCHEMA
+        return MIXED_SCHEMA if self.mixed or self.timed else SCHEMA
 
     @property
     def input(self) -> Path:

@@ -25,6 +25,7 @@ class Side:
 SIDES: dict[str, Side] = {
     "daybreak": Side(ours.running(), ours.settings()),
     "direct": Side(ours.running("direct"), ours.settings("direct")),
+    "direct-express": Side(ours.running("direct", express=1), ours.settings("direct", express=1)),
     "today": Side(ours.running("spark"), ours.settings("spark")),
     **{
         f"each-{mode}{'-tuned' if tuned else ''}": Side(

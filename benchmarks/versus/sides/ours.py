@@ -23,26 +23,27 @@ _INGEST: Mapping[IngestWay, str] = {
 }
 
 
-def settings(ingest: IngestWay = "auto") -> str:
+def settings(ingest: IngestWay = "auto", express: int = 0) -> str:
+    more = "; one express worker more" if express else ""
     return (
         "daybreak.App: every query declared by itself with its class, rider bound 0.1 s, 2 "
-        f"workers, under planned 3 (the defaults){_INGEST[ingest]}"
+        f"workers, under planned 3 (the defaults){_INGEST[ingest]}{more}"
     )
 
 
 def running(
-    ingest: IngestWay = "auto",
+    ingest: IngestWay = "auto", express: int = 0
 ) -> Callable[[Task], AbstractContextManager[Callable[[], dict[str, Any]]]]:
     @contextmanager
     def run(task: Task) -> Iterator[Callable[[], dict[str, Any]]]:
-        with _running(task, ingest) as check:
+        with _running(task, ingest, express) as check:
             yield check
 
     return run
 
 
 @contextmanager
-def _running(task: Task, ingest: IngestWay) -> Iterator[Callable[[], dict[str, Any]]]:
+def _running(task: Task, ingest: IngestWay, express: int) -> Iterator[Callable[[], dict[str, Any]]]:
     jars = [str(jar) for jar in connector_jars()] if task.servers else []
     app = App.local("versus-daybreak", cores=task.cores, jars=jars, **MEMORY)
     for name, priority in CLASSES.items():
@@ -59,6 +60,7 @@ def _running(task: Task, ingest: IngestWay) -> Iterator[Callable[[], dict[str, A
         task.policy,
         run_dir=Path(task.work) / "run",
         rider_bound_s=task.rider_bound_s,
+        express=express,
     )
 
     def check() -> dict[str, Any]:
@@ -90,7 +92,8 @@ def _declare_stream(app: App, task: Task, ingest: IngestWay) -> None:
         return
     app.stream(
         STREAM, format="parquet", path=str(task.input), schema=task.schema, ingest=ingest,
-        time="at" if task.mixed else None, watermark=WATERMARK if task.mixed else None,
+        time="at" if task.mixed or task.timed else None,
+        watermark=WATERMARK if task.mixed else None,
         trigger=trigger,
     )  # fmt: skip
 
