@@ -46,6 +46,10 @@ def test_the_figures_of_the_snapshot_are_there() -> None:
     assert values(found["daybreak_kafka_read_offset"], **partition) == [1_234_567.0]
     assert values(found["daybreak_kafka_end_offset"]) == [1_254_567.0], "one does not answer"
     assert values(found["daybreak_kafka_lag_records"], **partition) == [20_000.0]
+    waited = found["daybreak_wait_seconds"]
+    assert waited.type == "counter"
+    assert values(waited, query=ODD, reason="overrun") == [12.5]
+    assert values(waited, query="query-3") == [], "only what a query has met has a series"
     ended = families(replace(snapshot(), state="ended", log_max_bytes=None, started_s=None))
     assert values(ended["daybreak_running"]) == [0.0]
     assert "daybreak_log_limit_bytes" not in ended

@@ -48,6 +48,7 @@ def snapshot(queries: int = 4) -> Snapshot:
             OffsetRow("readings", "weather", 0, 1_234_567, 1_254_567, 20_000),
             OffsetRow("readings", "weather", 1, 90, None, None),
         ),
+        waited={ODD: {"overrun": 12.5, "disk": 0.25}},
     )  # fmt: skip
 
 

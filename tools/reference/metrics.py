@@ -22,7 +22,8 @@ INTRODUCTION = """\
 The dashboard serves `/metrics` in the text format of Prometheus. From Python:
 `daybreak.dashboard.metrics.exposition(run.snapshot())` (extra `web`). The number of series is
 bounded: about a dozen per class, sixteen per query (two more if it is governed), seven per stream
-and three per partition of a Kafka topic.
+and three per partition of a Kafka topic. Of `daybreak_wait_seconds_total` a query has one for each
+reason that its late answers met, of those that [daybreak why](../how-to/why-late.md) names.
 
 [`examples/prometheus-alerts.yml`](../../examples/prometheus-alerts.yml) has alerting rules.
 """
@@ -50,6 +51,7 @@ def _sample() -> Snapshot:
         streams=(_filled(StreamRow, {"name": "s"}),),
         edges=(), underway=(), points=(), jobs=(), changes=(), troubles={}, log_max_bytes=1,
         offsets=(_filled(OffsetRow, {"stream": "s", "topic": "t"}),),
+        waited={"q": {"busy": 1.0}},
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 Names follow its conventions: base units, ``_total`` for what only grows, ``_ratio`` for shares.
 Labels are the class, the query or the stream and little else, so the number of series is known:
-about a dozen a class, sixteen a query (two more if governed), seven a stream.
+about a dozen a class, sixteen a query (two more if governed), seven a stream. Late answers add one
+for each of seventeen causes that a query has met.
 Partitions of Kafka topics have three each.
 """
 
@@ -16,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from daybreak.policies.reasons import CAUSES
 from daybreak.runtime.snapshot import ClassRow, OffsetRow, QueryRow, Snapshot, StreamRow
 from daybreak.version import __version__
 
@@ -42,6 +44,7 @@ class _Once(Collector):
         yield from _run(self._snapshot)
         yield from _classes(self._snapshot.classes)
         yield from _queries(self._snapshot.queries)
+        yield from _waited(self._snapshot)
         yield from _streams(self._snapshot.streams)
         yield from _offsets(self._snapshot.offsets)
 
@@ -133,6 +136,20 @@ def _queries(rows: tuple[QueryRow, ...]) -> Iterator[Metric]:
         lost_rows=("Rows that were given up.", lambda q: q.lost),
         rows_through_driver=("Rows it has given by way of the driver.", _passed),
     )
+
+
+def _waited(s: Snapshot) -> Iterator[Metric]:
+    """Seconds of late answers by cause: a series for each cause that a query has met."""
+    lost = CounterMetricFamily(
+        "daybreak_wait_seconds",
+        "What answers beyond their goal lost time to; of a query without one, its slowest.",
+        labels=["query", "reason"],
+    )
+    for query, causes in s.waited.items():
+        for cause in CAUSES:
+            if cause in causes:
+                lost.add_metric([query, cause], causes[cause])
+    yield lost
 
 
 def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:

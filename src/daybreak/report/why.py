@@ -10,6 +10,7 @@ from daybreak.policies.reasons import Cause
 from daybreak.runtime.display import count, duration, plural
 from daybreak.runtime.why.answers import SlowAnswer
 from daybreak.runtime.why.findings import Why
+from daybreak.simulation.remedies import Remedies
 
 #: What each cause is called in a sentence.
 CAUSE_TEXT: Mapping[Cause, str] = {
@@ -33,6 +34,10 @@ CAUSE_TEXT: Mapping[Cause, str] = {
 }
 
 
+#: A worst answer that stays above this share of what it was is no help.
+LITTLE = 0.9
+
+
 def why_lines(found: Why) -> Iterator[str]:
     """The head, what was lost to what, then the worst answer stage by stage."""
     yield head_line(found)
@@ -48,6 +53,25 @@ def why_lines(found: Why) -> Iterator[str]:
         if number:
             yield ""
         yield from answer_lines(found, answer)
+
+
+def remedy_lines(found: Remedies) -> Iterator[str]:
+    """Commands and what they would have done, beside the error of the unchanged replay."""
+    if found.why_none is not None:
+        yield f"  what would help: no suggestion, since {found.why_none}"
+        return
+    yield (
+        f"  what would help (replayed over {duration(found.seconds)}; unchanged: worst "
+        f"{found.replayed_s:.3g} s, {count(found.missed)} missed, off by {found.error:.0%}):"
+    )
+    for one in found.helped:
+        no = one.missed >= found.missed and one.worst_s >= found.replayed_s * LITTLE
+        yield (
+            f"    {one.command}   worst {one.worst_s:.3g} s +-{found.error:.0%}, "
+            f"{count(one.missed)} missed{' (no help)' if no else ''}"
+        )
+    if found.untried:
+        yield f"    {plural(found.untried, 'suggestion')} not tried: the time for replays was up"
 
 
 def head_line(found: Why) -> str:

@@ -263,6 +263,9 @@ class Snapshot:
     #: Prepared plans: how many are wanted and ready, jobs by the way they ran, and why trains took
     #: Spark jobs. Empty where it is not recorded.
     prepared: Mapping[str, Any] = field(default_factory=dict)
+    #: Seconds that late answers lost so far, by query and cause (``policies.reasons``); of queries
+    #: without a goal, those of their slowest answers. Empty where it is not noted.
+    waited: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def last(self) -> Point | None:
@@ -300,6 +303,7 @@ class Snapshot:
             "offsets": [o._asdict() for o in self.offsets],
             "undeclared": dict(self.undeclared),
             "prepared": dict(self.prepared),
+            "waited": {query: dict(causes) for query, causes in self.waited.items()},
             "plan": self.plan,
         }
 

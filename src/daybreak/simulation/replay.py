@@ -9,7 +9,7 @@ answered tuple counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,24 @@ class Replay:
             changes=tuple(_changes(record, network, from_ns)),
             caveats=(*_caveats(record, windows, from_ns), *governed_caveats(record)),
         )
+
+    def changed(
+        self,
+        *,
+        workers: int | None = None,
+        made: Made | None = None,
+        without: int | None = None,
+    ) -> Replay:
+        """The same stretch with other workers, an operator's change, or without a query's input."""
+        recorded, changes, deliveries = self.recorded, self.changes, self.deliveries
+        if workers is not None:
+            recorded = replace(recorded, manifest={**recorded.manifest, "workers": workers})
+        if made is not None:
+            changes = (made, *changes)
+        if without is not None:
+            left = (d._replace(boxes=[b for b in d.boxes if b != without]) for d in deliveries)
+            deliveries = [d for d in left if d.boxes]
+        return replace(self, recorded=recorded, changes=changes, deliveries=deliveries)
 
     def run(
         self,

@@ -32,6 +32,8 @@ class WaitPart(NamedTuple):
     text: str
     #: The policy's own reason as JSON, where it gave one.
     reason: str = ""
+    #: The neighbour whose job was in the way.
+    by: str = ""
 
 
 class SlowAnswer(NamedTuple):

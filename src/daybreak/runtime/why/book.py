@@ -198,6 +198,13 @@ class WaitBook:
             "running": running,
         }
 
+    def lost(self) -> dict[str, dict[str, float]]:
+        """Seconds that late answers lost so far, by query and cause; any thread may ask."""
+        found: dict[str, dict[str, float]] = {}
+        for (query, cause), seconds in self.totals.copy().items():
+            found.setdefault(query, {})[cause] = round(seconds, 3)
+        return found
+
     # What is recorded
 
     def take(self) -> dict[str, Any]:

@@ -74,6 +74,14 @@ class Why:
         first: list[tuple[Cause, float]] = [("shed", 0.0)] if self.shed else []
         return [*first, *ordered] if self.shed > self.missed else [*ordered, *first]
 
+    @property
+    def neighbour(self) -> str | None:
+        """The query whose jobs the worst answers waited for longest."""
+        spent: dict[str, int] = {}
+        for part in (part for answer in self.worst for part in answer.wait if part.by):
+            spent[part.by] = spent.get(part.by, 0) + part.ns
+        return max(spent, key=spent.__getitem__, default=None)
+
     def at(self, ns: int) -> datetime:
         """An instant of the record, as the clock on the wall of this process shows it."""
         return datetime.fromtimestamp(self.stretch.started_s + ns / 1e9).astimezone()

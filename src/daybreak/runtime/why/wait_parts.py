@@ -49,11 +49,11 @@ def wait_parts(waited: Waited, jobs: JobsSeen) -> list[WaitPart]:
     left: list[Span] = [(waited.since_ns, waited.until_ns)]
     parts: list[WaitPart] = []
 
-    def take(cause: Cause, span: Span, text: str, reason: str = "") -> None:
+    def take(cause: Cause, span: Span, text: str, reason: str = "", by: str = "") -> None:
         nonlocal left
         ns, left = cut(left, span)
         if ns > 0:
-            parts.append(WaitPart(cause, ns, text, reason))
+            parts.append(WaitPart(cause, ns, text, reason, by))
 
     for held in waited.held:
         cause: Cause = "paused" if held.state == "paused" else "retrying"
@@ -76,7 +76,8 @@ def wait_parts(waited: Waited, jobs: JobsSeen) -> list[WaitPart]:
             (_as_expected(jobs.whole(job), waited) for job in holders),
             key=lambda job: (_overran(job), job.ended_ns - job.begun_ns),
         )
-        take(_of_job(culprit, "busy"), span, holder_text(culprit, waited.name), reason)
+        by = waited.name(culprit.boxes[0])
+        take(_of_job(culprit, "busy"), span, holder_text(culprit, waited.name), reason, by)
     for part in told:
         if part.cause is not None and part.span_ns is not None:
             take(part.cause, part.span_ns, part.verdict, reason)
@@ -157,11 +158,11 @@ def _before(waited: Waited, others: Sequence[JobSeen]) -> str:
 
 def _joined(parts: Sequence[WaitPart]) -> list[WaitPart]:
     """Parts that say the same are one."""
-    found: dict[tuple[Cause, str, str], int] = {}
+    found: dict[WaitPart, int] = {}
     for part in parts:
-        key = (part.cause, part.text, part.reason)
-        found[key] = found.get(key, 0) + part.ns
-    joined = [WaitPart(cause, ns, text, reason) for (cause, text, reason), ns in found.items()]
+        said = part._replace(ns=0)
+        found[said] = found.get(said, 0) + part.ns
+    joined = [said._replace(ns=ns) for said, ns in found.items()]
     return sorted(joined, key=lambda part: -part.ns)
 
 

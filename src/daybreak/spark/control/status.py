@@ -92,6 +92,7 @@ class StatusReader:
             undeclared=dict(self.undeclared.until),
             plan=view.policy.report(figures.start_ns).get("plan"),
             prepared={**self.prepared(), "jobs": dict(monitor.ways)},
+            waited={} if figures.waits is None else figures.waits.lost(),
         )
 
     def story(self, query: str) -> dict[str, Any]:
