@@ -92,7 +92,7 @@ def test_names_follow_the_conventions() -> None:
             assert sample.name.endswith("_total") == (family.type == "counter")
             assert sample.labels.keys() <= {
                 "class", "query", "stream", "state", "quantile", "version", "pipeline", "policy",
-                "topic", "partition",
+                "topic", "partition", "reason",
             }  # fmt: skip
 
 
