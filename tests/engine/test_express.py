@@ -12,6 +12,7 @@ import pytest
 from tests.simulation.recording import jobs, model, record
 
 from daybreak.engine.core import Settings
+from daybreak.engine.drive import NEVER
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import Started, SwitchPolicy
 from daybreak.engine.express import Express, usable_threads
@@ -23,7 +24,7 @@ from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.overload import overload
 from daybreak.runtime.report import Backlog
-from daybreak.simulation.jobs import NEVER, VirtualDriver
+from daybreak.simulation.jobs import VirtualDriver
 from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.replay import Replay
 from daybreak.simulation.whatif import Outcome

@@ -7,6 +7,7 @@ from tests.engine.journal import assert_repeats_itself
 from tests.simulation.recording import model
 
 from daybreak.engine.core import Settings
+from daybreak.engine.drive import NEVER
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import SetPriority, Started, SwitchPolicy
 from daybreak.engine.instructions import StartJob
@@ -15,7 +16,7 @@ from daybreak.model.shedding import SheddingParams
 from daybreak.policies.registry import all_policies, make_policy_with
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
-from daybreak.simulation.jobs import NEVER, VirtualDriver
+from daybreak.simulation.jobs import VirtualDriver
 
 ON_SPARK = [name for name, p in all_policies().items() if p.on_spark]
 

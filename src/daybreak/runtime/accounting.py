@@ -41,7 +41,8 @@ class Accounts:
 
     def decided(self, job: StartJob, now_ns: int) -> None:
         """A worker is given an order now."""
-        self.started(job)
+        self.monitor.decisions += 1
+        self.monitor.invoked(0, job.work)
         if self._waits is not None:
             self._waits.started(job, now_ns)
 
@@ -49,9 +50,9 @@ class Accounts:
         if self._recorder is not None:
             self._recorder.arrived(stream, arrival_ns - self.start_ns, tuples)
 
-    def started(self, job: StartJob, scheduling_ns: int = 0) -> None:
-        self.monitor.decisions += 1
-        self.monitor.invoked(scheduling_ns, job.work)
+    def charge(self, scheduling_ns: int) -> None:
+        """A decision took so long, where nobody measures it."""
+        self.monitor.scheduling_ns += scheduling_ns
 
     def ran(self, job: Account) -> None:
         """Books a job on its queries."""

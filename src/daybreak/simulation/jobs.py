@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.engine.costs import Kind
+from daybreak.engine.drive import NEVER, EngineLoop
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
     AssignClass,
@@ -27,16 +28,14 @@ from daybreak.engine.events import (
     SetWeight,
     Skipped,
     Started,
-    Woke,
 )
 from daybreak.engine.inbox import Inbox, Waiting, WholeInbox
-from daybreak.engine.instructions import Account, Group, Shed, Skip, StartJob, WakeAt
+from daybreak.engine.instructions import Group, Instruction, Skip, StartJob
 from daybreak.engine.queries import QueryFacts
 from daybreak.engine.state import SystemState
 from daybreak.model.network import Network
 from daybreak.runtime.accounting import Accounts
 
-NEVER = 2**62
 #: How often an engine that sheds load is woken.
 TICK_NS = 100_000_000
 
@@ -150,7 +149,7 @@ class _Job(NamedTuple):
 
 
 class VirtualDriver:
-    """Runs an engine until ``end_ns``, or until it has made ``most_jobs``."""
+    """Runs an engine until ``end_ns``, or until it has made ``most_jobs``; its loop's ports."""
 
     def __init__(
         self,
@@ -167,7 +166,8 @@ class VirtualDriver:
     ) -> None:
         """``decide_ns``: what a decision takes; ``progress`` hears of deliveries that are done."""
         self.engine = engine
-        self.now_ns = 0
+        self._now_ns = 0
+        self._loop = EngineLoop(engine, accounts, self, NEVER)
         self._accounts = accounts
         self._queries = queries
         self._deliveries = deliveries
@@ -182,7 +182,6 @@ class VirtualDriver:
         threads = engine.view.threads
         self._ends = [NEVER] * threads
         self._given: list[tuple[int, list[_Job]]] = [(0, [])] * threads
-        self._wake_ns = NEVER
         self._ticks = engine.sheds
         self._scheduler_free_ns = 0
         self._jobs: dict[Hashable, int] = {}
@@ -198,24 +197,20 @@ class VirtualDriver:
         arrival = self._next < len(self._deliveries)
         at_ns = self._deliveries[self._next].at_ns if arrival else NEVER
         ends_ns = min(self._ends)
-        now = min(at_ns, ends_ns, self._wake_ns)
+        now = min(at_ns, ends_ns, self._loop.wake_ns)
         if self._change(now):
             return True
         if now > self._end_ns or self.jobs_left <= 0:
             return False
-        self.now_ns = now
+        self._now_ns = now
         self._accounts.tick(now)
-        if self._wake_ns <= now:
-            self._woke()
+        if self._loop.wake_ns <= now:
+            self._loop.tick()
         elif at_ns <= ends_ns:
             self._deliver(now)
         else:
             self._ended(self._ends.index(now))
         return True
-
-    def _woke(self) -> None:
-        self._wake_ns = NEVER
-        self.tell(Woke())
 
     def _change(self, until_ns: int) -> bool:
         """Makes the next change if it is due by then."""
@@ -225,7 +220,7 @@ class VirtualDriver:
         if change.at_ns > min(until_ns, self._end_ns):
             return False
         self._changed += 1
-        self.now_ns = max(self.now_ns, change.at_ns)
+        self._now_ns = max(self._now_ns, change.at_ns)
         self.tell(change.command())
         return True
 
@@ -237,8 +232,8 @@ class VirtualDriver:
             self._next += 1
             self._accounts.arrived(item.stream, item.arrival_ns, item.tuples)
             came.append(RangeArrived(tuple(boxes), item))
-        if self._ticks and self._wake_ns == NEVER:
-            self._wake_ns = now + TICK_NS
+        if self._ticks and self._loop.wake_ns == NEVER:
+            self._loop.wake_by(now + TICK_NS)
         self.tell(*came)
         self._progress(self._next - begin)
 
@@ -250,23 +245,29 @@ class VirtualDriver:
 
     def tell(self, *events: Event) -> None:
         """Tells the engine what happens now, and carries out its instructions."""
-        for instruction in self.engine.handle(self.now_ns, *events):
-            if isinstance(instruction, StartJob):
-                self._start(instruction)
-            elif isinstance(instruction, Account):
-                self._accounts.ran(instruction)
-            elif isinstance(instruction, WakeAt):
-                self._wake_ns = min(self._wake_ns, instruction.at_ns)
-            elif isinstance(instruction, Skip):
-                for box, items in instruction.given:
-                    self._past[box] += sum(item.tuples for item in items)
-                self.tell(Skipped(instruction.skip))
-            elif isinstance(instruction, Shed):
-                self._accounts.shed(instruction)
+        self._loop.settle(*events)
+
+    def now_ns(self) -> int:
+        """The virtual time."""
+        return self._now_ns
+
+    def processor(self) -> None:
+        """No cores are shared: what jobs cost is known."""
+
+    def tidy(self) -> None:
+        """Does nothing: a replay keeps nothing."""
+
+    def carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, StartJob):
+            self._start(instruction)
+        elif isinstance(instruction, Skip):
+            for box, items in instruction.given:
+                self._past[box] += sum(item.tuples for item in items)
+            self._loop.put(Skipped(instruction.skip))
 
     def _start(self, order: StartJob) -> None:
-        self._accounts.started(order, self._decide_ns)
-        ready = max(self.now_ns, self._scheduler_free_ns) + self._decide_ns
+        self._accounts.charge(self._decide_ns)
+        ready = max(self._now_ns, self._scheduler_free_ns) + self._decide_ns
         self._scheduler_free_ns = ready
         jobs: list[_Job] = []
         for group in order.groups:

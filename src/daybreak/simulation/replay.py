@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.engine.core import Settings
+from daybreak.engine.drive import NEVER
 from daybreak.engine.engine import Engine
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.lifecycle import SHED
@@ -38,7 +39,7 @@ from daybreak.simulation.governed_replay import (
     with_data,
 )
 from daybreak.simulation.jobcosts import JobCosts
-from daybreak.simulation.jobs import NEVER, Delivery, Made, ReplayedQueries, VirtualDriver
+from daybreak.simulation.jobs import Delivery, Made, ReplayedQueries, VirtualDriver
 from daybreak.simulation.recorded import RecordedRun
 from daybreak.simulation.simulate import collector_paused
 from daybreak.version import __version__
@@ -188,7 +189,7 @@ class Replay:
             **engine.view.policy.report(0),
             **{key: value for key, value in about.items() if key in kept},
         }
-        end_ns = driver.now_ns if driver.jobs_left <= 0 else max(span_ns, driver.now_ns)
+        end_ns = driver.now_ns() if driver.jobs_left <= 0 else max(span_ns, driver.now_ns())
         return monitor.report(engine.look(), end_ns, state.threads + 1, manifest)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from daybreak.engine.core import Settings
+from daybreak.engine.drive import NEVER
 from daybreak.engine.engine import Engine
 from daybreak.engine.state import JobState
 from daybreak.model.qos import NS_PER_S
@@ -19,7 +20,7 @@ from daybreak.policies.base import BasePolicy, Cell, JobCost
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.report import RunReport
-from daybreak.simulation.jobs import NEVER, Delivery, ReplayedQueries, VirtualDriver
+from daybreak.simulation.jobs import Delivery, ReplayedQueries, VirtualDriver
 from daybreak.simulation.randomness import generator_for
 from daybreak.simulation.simulate import collector_paused
 from daybreak_experiments.planned.workloads import Workload
@@ -114,7 +115,7 @@ def run(case: Case, policy: BasePolicy) -> Measured:
     with collector_paused():
         driver.run()
     report = monitor.report(
-        engine.look(), driver.now_ns, case.workers + 1, engine.view.policy.report(0)
+        engine.look(), driver.now_ns(), case.workers + 1, engine.view.policy.report(0)
     )
     return _measured(case, report, deliveries)
 

@@ -17,7 +17,8 @@ from concurrent.futures import Future
 from py4j.protocol import Py4JError
 
 from daybreak.engine.core import Settings
-from daybreak.engine.events import Event, Failure, Pause, Woke
+from daybreak.engine.drive import EngineLoop
+from daybreak.engine.events import Event, Failure, Pause
 from daybreak.engine.instructions import (
     AbandonJob,
     Account,
@@ -26,7 +27,6 @@ from daybreak.engine.instructions import (
     Instruction,
     Notice,
     StartJob,
-    WakeAt,
 )
 from daybreak.model.limits import Limits
 from daybreak.policies.base import BasePolicy
@@ -91,7 +91,7 @@ class GovernedDriver:
         self._asked: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = (
             queue.SimpleQueue()
         )
-        self._wake_ns = 0
+        self._made: EngineLoop | None = None
         self._tick_s = 0.0
         #: What decisions took, without listening to the gates.
         self._deciding_ns = 0
@@ -146,9 +146,9 @@ class GovernedDriver:
 
     def advance(self) -> None:
         """One round: what the gates report, what was asked, what the engine answers."""
-        wait_s = TICK_S
-        if self._wake_ns:
-            wait_s = min(wait_s, max(0.0, (self._wake_ns - CLOCK.now_ns()) / 1e9))
+        wait_s, loop = TICK_S, self._loop
+        if loop is not None:
+            wait_s = max(0.0, (loop.due_ns() - CLOCK.now_ns()) / 1e9)
         events = self._bridge.poll(max(1, round(wait_s * 1000)))
         began = time.thread_time_ns()
         for event in events:
@@ -156,8 +156,7 @@ class GovernedDriver:
         self._work_off()
         self._tell()  # first: what is sampled knows the engine's queries alone
         self.roster.readmit()
-        self._note_time()
-        self._tell()
+        self._pass_time()
         if self.roster.accounts is not None:
             self.roster.accounts.monitor.scheduling_ns += time.thread_time_ns() - began
 
@@ -180,16 +179,16 @@ class GovernedDriver:
         """For commands, on the loop's thread."""
         self.roster.came.extend(events)
 
-    def _note_time(self) -> None:
+    def _pass_time(self) -> None:
+        """Ticks, also before there is an engine to be woken."""
+        if self._loop is not None:
+            self._timed(self._loop.tick)
+        elif time.monotonic() >= self._tick_s:
+            self._tick_s = time.monotonic() + TICK_S
+            self.tidy()
+
+    def tidy(self) -> None:
         now_s = time.monotonic()
-        due = now_s >= self._tick_s
-        if self._wake_ns and CLOCK.now_ns() >= self._wake_ns:
-            self._wake_ns, due = 0, True
-        if not due:
-            return
-        self._tick_s = now_s + TICK_S
-        if (accounts := self.roster.accounts) is not None:
-            accounts.tick(CLOCK.now_ns())
         if self.record is not None:
             self.record.tick()
         for query in self._by_run.values():
@@ -198,7 +197,6 @@ class GovernedDriver:
             if now_s - at_s > ANNOUNCED_S:
                 del self._seen[run]
                 self.let_free(run, name, "belongs to another session")
-        self.roster.came.append(Woke())
 
     def _ask_unseen(self, query: Governed, now_s: float) -> None:
         """Asks for a grant if there may be something to do that no probe sees."""
@@ -321,35 +319,47 @@ class GovernedDriver:
 
     # What the engine asks for
 
-    def _tell(self) -> None:
+    @property
+    def _loop(self) -> EngineLoop | None:
+        """The engine's, once the first query has come."""
         roster = self.roster
-        while roster.came and roster.engine is not None:
-            events, roster.came = roster.came, []
-            began = time.perf_counter_ns()
-            given = roster.engine.handle(CLOCK.now_ns(), *events)
-            for instruction in given:
-                self._carry_out(instruction)
-            if any(isinstance(instruction, StartJob) for instruction in given):
-                self._deciding_ns += time.perf_counter_ns() - began
+        if self._made is None and roster.engine is not None and roster.accounts is not None:
+            tick_ns = round(TICK_S * 1e9)
+            self._made = EngineLoop(roster.engine, roster.accounts, self, tick_ns, roster.came)
+        return self._made
 
-    def _carry_out(self, instruction: Instruction) -> None:
+    def _tell(self) -> None:
+        if self._loop is not None:
+            self._timed(self._loop.settle)
+
+    def _timed(self, drive: Callable[[], None]) -> None:
+        """Counts what it takes, if anything is decided."""
+        accounts = self.roster.accounts
+        assert accounts is not None
+        before, began = accounts.monitor.decisions, time.perf_counter_ns()
+        drive()
+        if accounts.monitor.decisions > before:
+            self._deciding_ns += time.perf_counter_ns() - began
+
+    def now_ns(self) -> int:
+        return CLOCK.now_ns()
+
+    def processor(self) -> None:
+        """Not read: micro-batches run where Spark runs them."""
+
+    def carry_out(self, instruction: Instruction) -> None:
         accounts, granting = self.roster.accounts, self.granting
         assert accounts is not None
         match instruction:
             case StartJob():
-                accounts.started(instruction)
                 granting.start(instruction)
             case Account(boxes=boxes, taken=read):
-                accounts.ran(instruction)
                 if (query := self.roster.by_box.get(boxes[0])) is not None:
                     for item in self._arrivals.new_in(query, read):
                         accounts.arrived(item.stream, item.arrival_ns, item.tuples)
             case AccountFailure(boxes=boxes):
-                accounts.failed(instruction, CLOCK.now_ns())
                 if (query := self.roster.by_box.get(boxes[0])) is not None:
                     self.roster.failed[query.name] += 1
-            case WakeAt(at_ns):
-                self._wake_ns = min(self._wake_ns or at_ns, at_ns)
             case CancelJob(order=number):
                 if (query := granting.running(number)) is not None and query.run is not None:
                     self._bridge.cancel(query.run)

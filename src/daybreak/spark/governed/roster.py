@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -60,7 +60,7 @@ class Roster:
         #: Before the first query there is nothing to decide.
         self.engine: Engine | None = None
         self.accounts: Accounts | None = None
-        self.came: list[Event] = []
+        self.came: deque[Event] = deque()
         self.queries: dict[str, Governed] = {}
         self.by_box: dict[int, Governed] = {}
         #: Names of all that were governed since the start.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
 
+from daybreak.engine.drive import EngineLoop
 from daybreak.engine.engine import Engine
 from daybreak.engine.events import (
     Delivered,
@@ -32,8 +32,6 @@ from daybreak.engine.events import (
 from daybreak.engine.inbox import Arrival, Tick
 from daybreak.engine.instructions import (
     AbandonJob,
-    Account,
-    AccountFailure,
     CancelJob,
     Finished,
     Group,
@@ -41,10 +39,8 @@ from daybreak.engine.instructions import (
     Instruction,
     Notice,
     Redeliver,
-    Shed,
     Skip,
     StartJob,
-    WakeAt,
 )
 from daybreak.model.errors import ConfigError
 from daybreak.policies.base import ProcessorUse
@@ -110,15 +106,8 @@ class Driver:
         #: Why the loop ended by itself.
         self.failure: BaseException | None = None
         self._commands: dict[int, Asked] = {}
-        #: When the engine was last handed events: the instant of its newest decisions.
-        self._told_ns = 0
         self._skip_failure: Exception | None = None
-        #: What carrying out instructions has led to: the next events for the engine.
-        self._answers: deque[Event] = deque()
-        #: The use of the cores as last read.
-        self._processor: ProcessorUse | None = None
-        self._wake_ns = 0
-        self._tick_s = 0.0
+        self._loop = EngineLoop(engine, accounts, self, round(TICK_S * 1e9))
         #: When the loop last came round.
         self._round_s = time.monotonic()
         #: The loop's thread did not end, and may change nothing any more.
@@ -233,7 +222,7 @@ class Driver:
 
         What came before has been handled; what is still queued came later.
         """
-        self._tell(*events)
+        self._loop.settle(*events)
         failure, self._skip_failure = self._skip_failure, None
         if failure is not None:
             raise failure
@@ -247,35 +236,31 @@ class Driver:
             self.engine.look()  # for the report
 
     def _advance(self) -> bool:
-        self._round_s, wait_s = time.monotonic(), TICK_S
-        if self._wake_ns:
-            wait_s = min(wait_s, max(0.0, (self._wake_ns - CLOCK.now_ns()) / 1e9))
+        self._round_s, loop = time.monotonic(), self._loop
+        wait_s = max(0.0, (loop.due_ns() - CLOCK.now_ns()) / 1e9)
         try:
             event: Event | Asked | None = self._events.get(timeout=wait_s)
         except queue.Empty:
             event = None
         began = time.thread_time_ns()  # not what it waits for processors that others use
-        came: list[Event] = []
         counted: dict[str, int] = {}
         while event is not None:
             if isinstance(event, Asked):
-                self._tell(*came)
-                came = []
+                loop.settle()
                 self._answer(event)
             else:
                 if isinstance(event, SegmentArrived):
                     self._count(event.segment, counted)
-                came.append(event)
+                loop.put(event)
             event = None if self._events.empty() else self._events.get()
-        self._tell(*came)
-        self._tell(*self._woke())
+        loop.tick()
         self._note_trouble("shedding")
         self.accounts.monitor.scheduling_ns += time.thread_time_ns() - began
         if not self._stopping.is_set():
             return True
         if not self._stopped:
             self._stopped = True
-            self._tell(Stop())
+            loop.settle(Stop())
         return self.engine.busy
 
     def _count(self, segment: Arrival, counted: dict[str, int]) -> None:
@@ -284,19 +269,15 @@ class Driver:
             counted[segment.stream] = segment.seq + 1
             self.accounts.listed(segment, CLOCK.now_ns())
 
-    def _woke(self) -> list[Event]:
-        """The time, where the engine has to know it."""
-        now_s = time.monotonic()
-        due = now_s >= self._tick_s
-        if due:
-            self._tick_s = now_s + TICK_S
-            self.accounts.tick(CLOCK.now_ns())
-            self._processor = self._hooks.processor()
-            self._hooks.tidy(self)
-            self._threads.cancel_left()
-        if self._wake_ns and CLOCK.now_ns() >= self._wake_ns:
-            self._wake_ns, due = 0, True
-        return [Woke(self._processor)] if due else []
+    def now_ns(self) -> int:
+        return CLOCK.now_ns()
+
+    def processor(self) -> ProcessorUse | None:
+        return self._hooks.processor()
+
+    def tidy(self) -> None:
+        self._hooks.tidy(self)
+        self._threads.cancel_left()
 
     def _note_trouble(self, what: str) -> None:
         """A disk that takes nothing now is no reason for the loop to end: there is a next time."""
@@ -320,38 +301,19 @@ class Driver:
             if not asked.answer.done():
                 asked.answer.set_exception(error)
 
-    def _tell(self, *events: Event) -> None:
-        """Hands the engine events, then those that carrying out its instructions led to."""
-        while events:
-            self._told_ns = CLOCK.now_ns()
-            instructions = self.engine.handle(self._told_ns, *events)
-            if self._left:
-                raise RuntimeError("the run has ended meanwhile")
-            for instruction in instructions:
-                self._carry_out(instruction)
-            events = tuple(self._answers)
-            self._answers.clear()
-
-    def _carry_out(self, instruction: Instruction) -> None:
+    def carry_out(self, instruction: Instruction) -> None:
+        if self._left:
+            raise RuntimeError("the run has ended meanwhile")
         match instruction:
             case StartJob():
-                self.accounts.decided(instruction, self._told_ns)
                 self._threads.submit(instruction)
             case Ingest():
                 self.gate.open(instruction)
-            case Account():
-                self.accounts.ran(instruction)
-            case AccountFailure():
-                self.accounts.failed(instruction, CLOCK.now_ns())
             case Notice(event, message, box, level, fields):
                 name = None if box is None else self.engine.view.facts[box].name
                 self._hooks.emit(event, message, level=level, query=name, **fields)
-            case WakeAt(at_ns):
-                self._wake_ns = min(self._wake_ns or at_ns, at_ns)
             case Skip():
                 self._give_up(instruction)
-            case Shed():
-                self.accounts.shed(instruction, CLOCK.now_ns())
             case Redeliver():
                 self.redeliveries.put(instruction)
             case CancelJob(worker, order, group):
@@ -367,9 +329,9 @@ class Driver:
             self._hooks.give_up(given, skip.why)
         except Exception as error:
             self._skip_failure = error
-            self._answers.append(Skipped(skip.skip, recorded=False))
+            self._loop.put(Skipped(skip.skip, recorded=False))
         else:
-            self._answers.append(Skipped(skip.skip))
+            self._loop.put(Skipped(skip.skip))
 
     def _finished(self, finished: Finished) -> None:
         asked = self._commands.pop(finished.command)
