@@ -1,4 +1,4 @@
-"""What is declared of streams: their schemas and event times, found with Spark."""
+"""Streams as they are declared: their schemas and event times, found with Spark."""
 
 from __future__ import annotations
 

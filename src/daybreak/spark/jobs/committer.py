@@ -109,7 +109,7 @@ class Committer:
 
 
 class JobInput(NamedTuple):
-    """What a job is to compute."""
+    """The queries of a job, and what it takes for them."""
 
     #: They are at the same place of the same streams.
     queries: Sequence[Runnable]
@@ -123,7 +123,7 @@ class JobInput(NamedTuple):
 
 
 class JobResult(NamedTuple):
-    """What a job computed, and how its queries move on."""
+    """The results of a job, and how its queries move on."""
 
     results: Sequence[Result]
     #: Of each query.

@@ -35,7 +35,7 @@ from daybreak.spark.tasks.task import (
     Task,
     Unfit,
     Written,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class WindowJobs:
     def compute(self, job: JobInput) -> JobResult:
         """The rows of all windows that ``taken`` closed, by query.
 
-        Of the queries in the order of their cell: another order would be another plan.
+        They are planned in the order of their cell: another order would be another plan.
         """
         queries, taken, cell = job
         # What open windows still need of each stream; only jobs of these queries move it.
@@ -75,7 +75,8 @@ class WindowJobs:
         taken: Sequence[Waiting],
         places: Places,
     ) -> tuple[list[Result], list[list[Move]]]:
-        """From their rows: all steps by executors, or none."""
+        """The windows from their rows: executors compute all steps, or none."""
+        moves = [past(query.name, windowings[0], taken, self.store, places) for query in queries]
         task = of_windows(queries, self.schemas)
         large = any(s.parts for stream in places for s in self.store.segments(stream))
         arrival_ns = min(item.arrival_ns for item in taken)
@@ -88,7 +89,6 @@ class WindowJobs:
                 outcome = self.engines.compute([closed], leaves)
                 for mine, result in zip(found, outcome.results, strict=True):
                     mine.append(result)
-        moves = [past(query.name, windowings[0], taken, self.store, places) for query in queries]
         each = zip(found, queries, strict=True)
         return [_joined(mine, query.schema) for mine, query in each], moves
 
@@ -99,7 +99,7 @@ class WindowJobs:
         taken: Sequence[Waiting],
         places: Places,
     ) -> tuple[Sequence[Result], list[list[Move]]]:
-        """From partials that are kept, and those of segments that the queries have not read yet."""
+        """The windows from partials that are kept, and those of segments that are read only now."""
         each = panes_in(query.checked.form for query in queries)
         panes, windowing = each[0], windowings[0]
         after_us, closed_us = taken[0].after_us, taken[-1].closes_us

@@ -1,4 +1,4 @@
-"""What a run measures, records, removes and holds back while it runs."""
+"""The books of a run and its housekeeping: what it measures, records, removes and holds back."""
 
 from __future__ import annotations
 
