@@ -24,7 +24,8 @@ START_S = 1_767_225_600
 def found(folder: Path, pattern: str = "*") -> list[FoundFile]:
     """The files of a folder by name, each with a time of its own in that order."""
     files = []
-    for at, path in enumerate(sorted(p for p in folder.glob(pattern) if p.name[0] not in "._")):
+    paths = (p for p in folder.rglob(pattern) if p.is_file() and p.name[0] not in "._")
+    for at, path in enumerate(sorted(paths)):
         os.utime(path, (START_S + at, START_S + at))
         files.append(FoundFile(str(path), (START_S + at) * 1000, path.stat().st_size))
     return files

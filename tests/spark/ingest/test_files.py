@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from tests.spark.ingest.both_sources import compare, found, frame_of
+from tests.spark.ingest.both_sources import assert_same, compare, found, frame_of
 
 from daybreak.spark.failures import one_line
 from daybreak.spark.ingest.dead_letters import MALFORMED
@@ -148,6 +148,48 @@ def test_parquet_with_other_columns(spark: SparkSession, folder: Path, tmp_path:
         written.rename(folder / f"{at}.parquet")
     direct = compare(spark, folder, "parquet", "t STRING, i INT, absent DATE", {}, tmp_path)
     assert direct.to_pydict() == {"t": ["a", "b", None], "i": [1, 2, 4], "absent": [None] * 3}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "inferred"])
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_columns_that_folders_give(
+    spark: SparkSession, folder: Path, tmp_path: Path, form: str, declared: bool
+) -> None:
+    rows = spark.sql("""
+        SELECT id AS i, DATE'2026-01-01' + CAST(id AS INT) % 2 AS day,
+        IF(id = 3, NULL, concat('a:b ', id % 2)) AS name FROM range(6)
+    """)
+    rows.coalesce(1).write.partitionBy("day", "name").format(form).save(str(folder), mode="append")
+    schema = "name STRING, i LONG, day DATE" if declared else "i LONG"
+    direct = compare(spark, folder, form, schema, {}, tmp_path)
+    assert sorted(direct["i"].to_pylist()) == list(range(6))
+    assert set(map(str, direct["day"].to_pylist())) == {"2026-01-01", "2026-01-02"}
+    assert set(direct["name"].to_pylist()) == {"a:b 0", "a:b 1", None}
+
+
+@pytest.mark.slow
+def test_folders_that_come_later(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    (folder / "flat").write_text('{"i": 1}')
+    plain = {"mode": "PERMISSIVE"}
+    frame = frame_of(spark, folder, "json", "i INT, day DATE", plain)
+    other = frame_of(spark, folder, "json", "i INT, day DATE", {})
+    intake = Intake(spark, frame, tmp_path / "source")
+    assert intake.read_files(found(folder)).to_pylist()[0]["day"] is None
+    (folder / "day=2026-01-01").mkdir()
+    (folder / "day=2026-01-01" / "a").write_text('{"i": 2}')
+    files = found(folder, "a")
+    direct = intake.read_files(files)
+    assert str(direct["day"][0]) == "2026-01-01"
+    assert_same(direct, intake.frame_of_files(files).toArrow())
+    # Folders give the last columns; here the malformed one is, until the stream is made again.
+    with pytest.raises(IntakeFailed, match="other columns than those of the stream"):
+        Intake(spark, other, tmp_path / "other").read_files(files)
+    again = frame_of(spark, folder, "json", "i INT, day DATE", {})
+    read = Intake(spark, again, tmp_path / "again").read_files(files)
+    assert_same(read.select(["i", "day"]), direct)
+    assert intake.read_files(found(folder, "flat"))["i"].to_pylist() == [1]
 
 
 @pytest.mark.slow

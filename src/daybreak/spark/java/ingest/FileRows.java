@@ -3,6 +3,7 @@ package daybreak.ingest;
 import daybreak.tasks.Lists;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -27,6 +28,7 @@ import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.Iterator;
+import scala.collection.Iterator$;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
@@ -40,40 +42,64 @@ class FileRows extends SourceRows {
 
     private final SparkSession session;
     private final DataSource source;
+    private final FileFormat format;
     private final StructType columns;
+    private final boolean hasPartitions;
+    /** Where folders begin to give values to columns; null: they give none. */
+    private final Path base;
     private final Map<String, String> options;
-    private final boolean ignoresMissing;
+    private final FileSourceOptions reading;
     private final Configuration hadoop;
     /** What executes a scan of files. It is made once, since it is given its files at each read. */
-    private final FileScanRDD scan;
+    private final FileScanRDD flat;
+    private FileScanRDD scan;
+    /** The columns that folders give in {@code scan}. */
+    private StructType partition = new StructType();
     private List<PartitionedFile> files = new ArrayList<>();
 
     FileRows(SparkSession session, DataSource source) throws IOException {
         this.session = session;
         this.source = source;
         this.columns = source.sourceInfo().schema();
-        if (!source.sourceInfo().partitionColumns().isEmpty()) {
-            throw new Unread("its folder has partition columns");
-        }
         Object provider = source.providingInstance();
         if (!(provider instanceof FileFormat)) {
             throw new Unread(source.className() + " is a source of Spark's first API");
         }
-        FileFormat format = (FileFormat) provider;
+        this.format = (FileFormat) provider;
         CaseInsensitiveMap<String> given = CaseInsensitiveMap$.MODULE$.apply(source.options());
         this.hadoop = session.sessionState().newHadoopConfWithOptions(given);
-        if (given.contains("path")) {
-            requireNoLogOfSink(new Path((String) given.apply("path")));
+        this.hasPartitions = !source.sourceInfo().partitionColumns().isEmpty();
+        this.base = base(given);
+        if (hasPartitions && base == null) {
+            throw new Unread("its path is a pattern of folders that give values to columns");
         }
         this.options = (Map<String, String>) given.removed("path");
-        FileSourceOptions reading = new FileSourceOptions(given);
-        this.ignoresMissing = reading.ignoreMissingFiles();
+        this.reading = new FileSourceOptions(given);
+        this.flat = hasPartitions ? null : scan(columns, partition);
+        this.scan = flat;
+    }
+
+    /** The folder that is read; null if it is a pattern. */
+    private Path base(CaseInsensitiveMap<String> given) throws IOException {
+        String text = given.contains("path") ? (String) given.apply("path") : "*";
+        if (text.matches(".*[{}\\[\\]*?\\\\].*")) {
+            return null;
+        }
+        Path folder = qualified(text);
+        // What a sink of files has committed is in its log: other files there are not to be read.
+        if (folder.getFileSystem(hadoop).exists(new Path(folder, "_spark_metadata"))) {
+            throw new Unread("its folder has the log of a sink, _spark_metadata");
+        }
+        return folder;
+    }
+
+    private FileScanRDD scan(StructType data, StructType folders) {
         // Rows one by one, as they go to Arrow.
         Map<String, String> byRow = with(options, FileFormat.OPTION_RETURNING_BATCH(), "false");
         Function1<PartitionedFile, Iterator<InternalRow>> reader =
             format.buildReaderWithPartitionValues(
-                session, columns, new StructType(), columns, Lists.<Filter>none(), byRow, hadoop);
-        this.scan = new FileScanRDD(
+                session, data, folders, data, Lists.<Filter>none(), byRow, hadoop);
+        return new FileScanRDD(
             session, reader, Lists.<FilePartition>none(), columns,
             Lists.<AttributeReference>none(), format.fileConstantMetadataExtractors(), reading);
     }
@@ -81,13 +107,6 @@ class FileRows extends SourceRows {
     @SuppressWarnings("unchecked")  // javac sees a raw type in what Scala returns
     private static Map<String, String> with(Map<String, String> all, String key, String value) {
         return (Map<String, String>) all.updated(key, value);
-    }
-
-    /** What a sink of files has committed is in its log: other files there are not to be read. */
-    private void requireNoLogOfSink(Path folder) throws IOException {
-        if (folder.getFileSystem(hadoop).exists(new Path(folder, "_spark_metadata"))) {
-            throw new Unread("its folder has the log of a sink, _spark_metadata");
-        }
     }
 
     @Override
@@ -103,27 +122,84 @@ class FileRows extends SourceRows {
         List<PartitionedFile> taken = new ArrayList<>();
         for (String line : lines.isEmpty() ? new String[0] : lines.split("\n")) {
             String[] parts = line.split("\t");
-            long size = Long.parseLong(parts[1]);
-            taken.add(new PartitionedFile(
-                InternalRow$.MODULE$.empty(), SparkPath.fromPath(path(parts[0])), 0L, size,
-                new String[0], Long.parseLong(parts[2]), size,
-                Map$.MODULE$.<String, Object>empty()));
+            taken.add(file(
+                InternalRow$.MODULE$.empty(), SparkPath.fromPath(qualified(unescaped(parts[0]))),
+                Long.parseLong(parts[1]), Long.parseLong(parts[2])));
         }
         files = taken;
     }
 
-    private Path path(String written) throws IOException {
-        String text = written;
-        if (text.indexOf('\\') >= 0) {
-            text = text.replace("\\t", "\t").replace("\\n", "\n").replace("\\b", "\\");
-        }
+    private static PartitionedFile file(InternalRow values, SparkPath path, long size, long ms) {
+        return new PartitionedFile(
+            values, path, 0L, size, new String[0], ms, size, Map$.MODULE$.<String, Object>empty());
+    }
+
+    private static String unescaped(String text) {
+        return text.indexOf('\\') < 0 ? text
+            : text.replace("\\t", "\t").replace("\\n", "\n").replace("\\b", "\\");
+    }
+
+    private Path qualified(String text) throws IOException {
         Path path = new Path(text);
         FileSystem system = path.getFileSystem(hadoop);
         return path.makeQualified(system.getUri(), system.getWorkingDirectory());
     }
 
+    /** Makes ready for {@code read}. */
+    void open() throws IOException {
+        if (!hasPartitions && !areInFolders()) {
+            scan = flat;
+            return;
+        }
+        keepThere();
+        if (files.isEmpty()) {
+            return;
+        }
+        FolderValues folders = new FolderValues(frame());
+        if (scan == null || scan == flat || !partition.equals(folders.partition())) {
+            scan = scan(folders.data(), folders.partition());
+            partition = folders.partition();
+        }
+        List<PartitionedFile> valued = new ArrayList<>();
+        for (PartitionedFile file : files) {
+            valued.add(file(
+                folders.of(file.toPath()), file.filePath(), file.fileSize(),
+                file.modificationTime()));
+        }
+        files = valued;
+    }
+
+    /** Whether a folder below the base may give values to columns. */
+    private boolean areInFolders() {
+        for (PartitionedFile file : files) {
+            Path folder = file.toPath().getParent();
+            while (base != null && folder != null && !folder.equals(base)) {
+                if (folder.getName().indexOf('=') >= 0) {
+                    return true;
+                }
+                folder = folder.getParent();
+            }
+        }
+        return false;
+    }
+
+    /** Forgets files that have gone, where the stream's options say that this is no error. */
+    private void keepThere() throws IOException {
+        List<PartitionedFile> kept = new ArrayList<>();
+        for (PartitionedFile file : files) {
+            Path path = file.toPath();
+            if (!reading.ignoreMissingFiles() || path.getFileSystem(hadoop).exists(path)) {
+                kept.add(file);
+            }
+        }
+        files = kept;
+    }
+
     @Override
     Iterator<InternalRow> read(TaskContext task) {
+        if (files.isEmpty()) {
+            return (Iterator<InternalRow>) Iterator$.MODULE$.<InternalRow>empty();
+        }
         PartitionedFile[] array = (PartitionedFile[]) files.toArray(new PartitionedFile[0]);
         return scan.compute(new FilePartition(0, array), task);
     }
@@ -132,12 +208,10 @@ class FileRows extends SourceRows {
     Dataset<?> frame() throws IOException {
         // As patterns: with Spark's option for plain names, __globPaths__, each name that looks
         // like a pattern has all files read once more.
+        keepThere();
         List<String> paths = new ArrayList<>();
         for (PartitionedFile file : files) {
-            Path path = file.filePath().toPath();
-            if (!ignoresMissing || path.getFileSystem(hadoop).exists(path)) {
-                paths.add(path.toString().replaceAll("([\\[\\]{}*?\\\\])", "\\\\$1"));
-            }
+            paths.add(file.toPath().toString().replaceAll("([\\[\\]{}*?\\\\])", "\\\\$1"));
         }
         if (paths.isEmpty()) {
             return session.internalCreateDataFrame(
@@ -145,6 +219,15 @@ class FileRows extends SourceRows {
         }
         DataFrameReader reader = session.read().format(source.className())
             .options(CollectionConverters.asJava(options)).schema(columns);
-        return (Dataset<?>) reader.load((String[]) paths.toArray(new String[0]));
+        if (base != null) {
+            reader = reader.option("basePath", base.toString());
+        }
+        Dataset<?> frame = (Dataset<?>) reader.load((String[]) paths.toArray(new String[0]));
+        if (!Arrays.equals(frame.schema().fieldNames(), columns.fieldNames())) {
+            throw new IllegalStateException(
+                "the folders of its files give other columns than those of the stream: "
+                + String.join(", ", frame.schema().fieldNames()));
+        }
+        return frame;
     }
 }

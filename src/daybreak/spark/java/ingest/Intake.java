@@ -84,6 +84,7 @@ public class Intake implements Work {
     /** Reads files into a file of Arrow streams; returns its bytes, or why it is of no use. */
     public long readFiles(String lines, String path, long mostBytes) throws Exception {
         files.take(lines);
+        files.open();
         return read(path, mostBytes);
     }
 
