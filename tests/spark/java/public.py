@@ -42,7 +42,7 @@ org.apache.spark.sql.connector.read.streaming
     AcceptsLatestSeenOffset MicroBatchStream Offset ReadAllAvailable ReadLimit ReadMaxFiles
     ReadMaxRows SparkDataStream SupportsAdmissionControl
 org.apache.spark.sql.sources
-    Filter StreamSourceProvider
+    BaseRelation Filter StreamSourceProvider
 org.apache.spark.sql.streaming
     OutputMode SinkProgress SourceProgress StateOperatorProgress StreamingQueryListener
     StreamingQueryListener$QueryIdleEvent StreamingQueryListener$QueryProgressEvent

@@ -43,11 +43,17 @@ org.apache.spark.sql.execution.datasources
     FileFormat: OPTION_RETURNING_BATCH buildReaderWithPartitionValues
     FileFormat: fileConstantMetadataExtractors
     FilePartition: <init>
+    FileIndex:
     FileScanRDD: <init> compute
     FileStatusCache:
+    HadoopFsRelation: dataSchema location partitionSchema
     InMemoryFileIndex: <init> allFiles
+    LogicalRelation: relation
     NoopCache$: MODULE$
-    PartitionedFile: <init> filePath
+    PartitionPath: path values
+    PartitionSpec: partitions
+    PartitionedFile: <init> filePath fileSize modificationTime toPath
+    PartitioningAwareFileIndex: partitionSpec
 org.apache.spark.sql.execution.datasources.v2
     DataSourceRDD: <init>
 org.apache.spark.sql.execution.streaming.runtime
