@@ -26,6 +26,7 @@ from daybreak.model.specs import QuerySpec, StreamSpec
 from daybreak.policies.registry import make_policy_with
 from daybreak.runtime.accounting import Accounts
 from daybreak.runtime.snapshot import Snapshot
+from daybreak.runtime.standing import ChangeLog
 from daybreak.spark.control.controller import Controller
 from daybreak.spark.control.protocol import COMMANDS, Protocol, read_requests
 from daybreak.spark.control.registration import Registration
@@ -69,7 +70,7 @@ from daybreak.spark.sql.static_tables import StaticTables
 from daybreak.spark.tasks.task import Runnable
 from daybreak.spark.upkeep.health import Health
 from daybreak.spark.upkeep.maintenance import Maintenance
-from daybreak.spark.upkeep.record import ChangeLog, Figures
+from daybreak.spark.upkeep.record import Figures
 
 NAMES = ("a", "b")
 SQL = "SELECT n FROM s"

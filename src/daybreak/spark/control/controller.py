@@ -27,6 +27,7 @@ from daybreak.engine.view import EngineView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.network import QueryClass
 from daybreak.runtime.eventlog import Emit
+from daybreak.runtime.standing import ChangeLog
 from daybreak.spark.control.admission import Admission
 from daybreak.spark.control.registration import Registration
 from daybreak.spark.control.requests import (
@@ -53,7 +54,6 @@ from daybreak.spark.loop.driver import Driver, new_command
 from daybreak.spark.sinks.delivery import close as close_sinks
 from daybreak.spark.sinks.folder_locks import FolderLocks, announce_unlocked
 from daybreak.spark.upkeep.health import Health
-from daybreak.spark.upkeep.record import ChangeLog
 
 #: A request waits for a job to end, at most for so long.
 PATIENCE_S = 120.0

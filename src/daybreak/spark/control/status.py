@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from daybreak.engine import story
@@ -11,14 +11,13 @@ from daybreak.engine.view import EngineView
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.clock import CLOCK
-from daybreak.runtime.history import class_rows
 from daybreak.runtime.snapshot import (
-    ChangeRow,
     Edge,
     QueryRow,
     Snapshot,
     Underway,
 )
+from daybreak.runtime.standing import ChangeLog, Standing
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.log.commitlog import CommitLog
@@ -27,7 +26,7 @@ from daybreak.spark.loop.driver import Driver
 from daybreak.spark.sinks.views import ViewSink
 from daybreak.spark.tasks.task import Runnable
 from daybreak.spark.upkeep.maintenance import Maintenance, PeriodicTasks
-from daybreak.spark.upkeep.record import ChangeLog, Figures
+from daybreak.spark.upkeep.record import Figures
 
 #: A story over the wire has the newest of its lines: about 200 KB of JSON, and several minutes of a
 #: query with one job a second. Twice as many fill more screens than anybody reads.
@@ -61,39 +60,29 @@ class StatusReader:
     ) -> Snapshot:
         """The status now; of jobs, points and changes only those after the given numbers."""
         figures, view = self.figures, self.driver.engine.view
-        monitor, history, threads = figures.monitor, figures.history, view.threads
-        elapsed_s = figures.elapsed_s
-        queries = self._queries(view)
-        return Snapshot(
-            pipeline=self.catalog.application.name,
-            state="running",
-            policy=view.policy.name,
-            parameters=dict(view.policy.parameters),
-            elapsed_s=round(elapsed_s, 3),
-            started_s=round(figures.start_ns / NS_PER_S, 3),
-            workers=threads,
-            decisions=monitor.decisions,
-            scheduling_s=round(monitor.scheduling_ns / NS_PER_S, 6),
-            work_s=round(monitor.work_ns / NS_PER_S, 6),
-            commit_s=round(monitor.call_ns / NS_PER_S, 6),
-            total_s=round(elapsed_s * (threads + 1), 3),
-            classes=class_rows(view, history, queries),
-            queries=queries,
+        standing, queries = self._standing(view), self._queries(view)
+        after = jobs_after, points_after, changes_after
+        return replace(
+            standing.snapshot(self.catalog.application.name, queries, *after),
             streams=self.inflow.status(view.arrived_rows),
             edges=self._edges(view, queries),
             underway=self._underway(),
-            points=tuple(p for p in list(history.points) if p.seq > points_after),
-            jobs=tuple(j for j in list(history.jobs) if j.seq > jobs_after),
-            changes=self._changes(changes_after),
             troubles=self.troubles(),
             log_bytes=self.inflow.backpressure.unread_bytes,
             log_max_bytes=self.log_max_bytes,
             offsets=self.inflow.kafka.status(),
             undeclared=dict(self.undeclared.until),
-            plan=view.policy.report(figures.start_ns).get("plan"),
-            prepared={**self.prepared(), "jobs": dict(monitor.ways)},
+            prepared={**self.prepared(), "jobs": dict(figures.monitor.ways)},
             waited={} if figures.waits is None else figures.waits.lost(),
         )
+
+    def _standing(self, view: EngineView) -> Standing:
+        figures = self.figures
+        return Standing(
+            policy=view.policy, workers=view.threads, start_ns=figures.start_ns,
+            elapsed_s=figures.elapsed_s, changes=self.changes, view=view,
+            monitor=figures.monitor, history=figures.history,
+        )  # fmt: skip
 
     def story(self, query: str) -> dict[str, Any]:
         """What the engine has heard and answered about a query lately; ``ConfigError`` if it is
@@ -119,67 +108,35 @@ class StatusReader:
         return any(row.name == name for row in self._queries(self.driver.engine.view))
 
     def _queries(self, view: EngineView) -> tuple[QueryRow, ...]:
-        history, losses = self.figures.history, self.log.losses()
-        passed = self.inflow.store.driver_rows.queries
-        rate = history.arrived_per_s().tolist()
-        stale = history.staleness().tolist()
+        losses, passed = self.log.losses(), self.inflow.store.driver_rows.queries
         # The catalog may be a moment ahead of the engine.
-        known = zip(list(self.catalog.runnables), view.states, strict=False)
+        known = enumerate(zip(list(self.catalog.runnables), view.states, strict=False))
+        shown = [(q, runnable) for q, (runnable, state) in known if state != "dropped"]
+        named = [(q, r.name, r.checked.kind, r.checked.reads) for q, r in shown]
+        rows = self._standing(view).query_rows(named)
         return tuple(
-            self._query(
-                q,
-                runnable,
-                view,
-                arrived_per_s=round(rate[q], 1) if q < len(rate) else 0.0,
-                staleness=round(stale[q], 4) if q < len(stale) else 0.0,
-                losses=losses.get(runnable.name, {}),
-                passed=passed.get(runnable.name, 0),
-            )
-            for q, (runnable, state) in enumerate(known)
-            if state != "dropped"
+            self._own(row, runnable, view, losses.get(row.name, {}), passed.get(row.name, 0))
+            for row, (_, runnable) in zip(rows, shown, strict=True)
         )
 
-    def _query(
+    def _own(
         self,
-        q: int,
+        row: QueryRow,
         runnable: Runnable,
         view: EngineView,
-        *,
-        arrived_per_s: float,
-        staleness: float,
         losses: Mapping[str, int],
         passed: int,
     ) -> QueryRow:
-        sink, checked = runnable.sink, runnable.checked
-        cls, waiting, head_ns = view.query_class[q], view.waiting[q], view.oldest_ns[q]
-        behind, behind_s = self._behind(q, waiting, head_ns) if checked.is_whole else (None, None)
-        waited_s = round((CLOCK.now_ns() - head_ns) / NS_PER_S, 3) if waiting and head_ns else 0.0
-        return QueryRow(
-            number=q,
-            name=runnable.name,
-            cls=self.catalog.network.classes[cls].name,
-            priority=view.class_priority[cls],
-            weight=view.query_weight[q],
-            state=view.states[q],
-            kind=checked.kind,
-            reads=tuple(checked.reads),
+        """Adds what only queries of our own have."""
+        sink, q = runnable.sink, row.number
+        if runnable.checked.is_whole:
+            behind, behind_s = self._behind(q, row.waiting, view.oldest_ns[q])
+            row = row._replace(behind=behind, behind_s=behind_s)
+        return row._replace(
             view=sink.view if isinstance(sink, ViewSink) else None,
-            waiting=waiting,
-            oldest_s=waited_s,
-            arrived_per_s=arrived_per_s,
-            tuples=view.tuples_in[q],
-            rows=view.tuples_out[q],
-            jobs=view.calls[q],
-            cost_us=round(view.cost_ns[q] / 1e3, 2),
-            selectivity=round(view.selectivity[q], 5),
-            staleness=staleness,
-            failures=view.failures[q],
-            error=view.errors[q],
             lost=sum(losses.values()),
             losses=losses,
             rows_through_driver=passed,
-            behind=behind,
-            behind_s=behind_s,
         )
 
     def _behind(self, q: int, waiting: int, head_ns: int) -> tuple[int, float]:
@@ -205,7 +162,3 @@ class StatusReader:
             )
             for worker, group, for_s in self.driver.underway()
         )
-
-    def _changes(self, after: int) -> tuple[ChangeRow, ...]:
-        entries = enumerate(list(self.changes.entries))
-        return tuple(ChangeRow.of(seq, change) for seq, change in entries if seq > after)

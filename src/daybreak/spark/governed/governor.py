@@ -26,6 +26,7 @@ from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
+from daybreak.runtime.standing import ChangeLog, Standing
 from daybreak.spark.gates.bridge import (
     CLASS_PROPERTY,
     RESTART_PROPERTY,
@@ -36,11 +37,11 @@ from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph
 from daybreak.spark.governed.gate_driver import GovernedDriver
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.governor_files import GovernorFiles, begin_record
+from daybreak.spark.governed.governor_log import ChangeNote, GovernorLog, actor
 from daybreak.spark.governed.governor_manifest import manifest_of
 from daybreak.spark.governed.governor_options import chosen_policy, refuse_options, refuse_second
-from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
+from daybreak.spark.governed.governor_snapshot import take_snapshot
 from daybreak.spark.governed.granting import one_line_of
-from daybreak.spark.governed.journal import Journal, JournalEntry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,18 +105,19 @@ class Governor:
         events = None if self._files is None else self._files.events
         self._clock = ExitStack()
         self._clock.enter_context(CLOCK.held())
-        self._journal = Journal(name, CLOCK.now_ns(), events)
+        self._log = GovernorLog(name, events)
+        self._changes = ChangeLog(CLOCK.now_ns(), self._log.emit)
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
         self._probe_s = probe_s
         self._bridge = self._open()
         self._driver = GovernedDriver(
-            self._bridge, chosen, book, self._journal.emit,
+            self._bridge, chosen, book, self._log.emit,
             workers=self.workers, seed=seed, limits=limits, idle_grant_s=idle_grant_s,
         )  # fmt: skip
         self._roster = self._driver.roster
-        about, emit = partial(manifest_of, self, self._driver), self._journal.emit
+        about, emit = partial(manifest_of, self, self._driver), self._log.emit
         self._record = begin_record(self._files, self._roster, self.workers, about, emit)
         self._driver.record = self._record
         for query in before:
@@ -138,11 +140,11 @@ class Governor:
             bridge = Bridge(self.spark)
         except (Py4JError, TypeError, AttributeError) as error:
             self.unable = one_line_of(error)
-            self._journal.emit(
+            self._log.emit(
                 "cannot-govern", f"Spark {version}: {self.unable}", level=logging.WARNING
             )
             return NoBridge()
-        self._journal.emit("governing", f"Spark {version}")
+        self._log.emit("governing", f"Spark {version}")
         return bridge
 
     def _probe(self) -> None:
@@ -177,12 +179,12 @@ class Governor:
         """
         roster, given = self._roster, Assignment(query, cls, graph_of(qos))
         roster.book.known(cls)
-        moved: list[JournalEntry] = []
+        moved: list[ChangeNote] = []
         self._do(lambda: moved.extend(roster.assign(given)))
         if not moved:  # it is for queries that come
-            moved.append(JournalEntry("query-class", query, None, cls))
+            moved.append(ChangeNote("query-class", query, None, cls))
         for entry in moved:
-            self._journal.changed(*entry)
+            self._changes.note(actor(), *entry)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Gives a class another priority, above 0; takes effect at the next decision."""
@@ -196,13 +198,13 @@ class Governor:
                 driver.feed(SetPriority(roster.class_index(cls), float(priority)))
 
         self._do(change)
-        self._journal.changed("class-priority", cls, was, priority)
+        self._changes.note(actor(), "class-priority", cls, was, priority)
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; micro-batches under way end as they are."""
         chosen, was = chosen_policy(policy), self.policy.name
         self._do(lambda: self._roster.switch(SwitchPolicy(chosen)))
-        self._journal.changed("policy", chosen.name, was, dict(chosen.settings()))
+        self._changes.note(actor(), "policy", chosen.name, was, dict(chosen.settings()))
 
     # Queries
 
@@ -234,7 +236,7 @@ class Governor:
         """Grants a query no further micro-batch; what arrives waits in its source."""
         governed = self._query(query)
         self._command(governed, Pause(governed.box))
-        self._journal.changed("paused", query, "running", "paused")
+        self._changes.note(actor(), "paused", query, "running", "paused")
 
     def resume(self, query: str) -> None:
         """Ends a pause, or gives a parked query another chance."""
@@ -246,7 +248,7 @@ class Governor:
                 "start it again there; queries started by Governor.start are restarted",
             )
         self._command(governed, Resume(governed.box))
-        self._journal.changed("resumed", query, "paused", "running")
+        self._changes.note(actor(), "resumed", query, "paused", "running")
 
     def _command(self, governed: Governed, event: Event) -> None:
         if governed.box < 0:
@@ -283,7 +285,7 @@ class Governor:
     @property
     def changes(self) -> list[dict[str, object]]:
         """What was changed since the start, in order."""
-        return self._journal.changes
+        return self._changes.entries
 
     @property
     def failures(self) -> dict[str, str]:
@@ -306,8 +308,18 @@ class Governor:
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
         """The status now, with its last minutes; of lists that grow, only the newer entries."""
-        shown = Shown(self.name, self.elapsed_s, self.workers, self.free, list(self.changes))
-        return take_snapshot(shown, self._roster, jobs_after, points_after, changes_after)
+        roster, view = self._roster, None
+        if roster.engine is not None:
+            view = roster.engine.view
+        accounts = roster.accounts
+        standing = Standing(
+            policy=self.policy, workers=self.workers, start_ns=roster.start_ns,
+            elapsed_s=self.elapsed_s, changes=self._changes, view=view,
+            monitor=None if accounts is None else accounts.monitor,
+            history=None if accounts is None else accounts.history,
+        )  # fmt: skip
+        after = jobs_after, points_after, changes_after
+        return take_snapshot(self.name, standing, roster, self.free, *after)
 
     def report(self) -> RunReport:
         """The record so far; after ``stop``, the whole record."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.registry import make_policy_with
-from daybreak.spark.governed.journal import acting
+from daybreak.spark.governed.governor_log import acting
 
 if TYPE_CHECKING:
     from daybreak.spark.governed.governor import Governor

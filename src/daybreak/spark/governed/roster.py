@@ -35,7 +35,7 @@ from daybreak.spark.gates.bridge import SourceRead, UnitGroup
 from daybreak.spark.governed.backlog import NS_PER_MS, UnitRows, WholeBacklog, as_waiting, asked
 from daybreak.spark.governed.class_book import Assignment, ClassBook
 from daybreak.spark.governed.governed_queries import Governed
-from daybreak.spark.governed.journal import JournalEntry
+from daybreak.spark.governed.governor_log import ChangeNote
 
 HANGS = (
     "its micro-batch did not end within job_timeout_s and still runs; it gets no grant before it "
@@ -204,17 +204,17 @@ class Roster:
         view = self.engine.look()
         return view.network.classes[view.query_class[query.box]].name
 
-    def assign(self, given: Assignment) -> Iterator[JournalEntry]:
+    def assign(self, given: Assignment) -> Iterator[ChangeNote]:
         """Queries of this name belong to this class now; gives what changes for those that run."""
         self.book.assign(given)
         graph = given.qos or self.book.declared[given.cls].qos
         for query in list(self.queries.values()):
             if self.book.of(query.name) is not given or query.box < 0:
                 continue
-            yield JournalEntry("query-class", query.name, self.class_of(query), given.cls)
+            yield ChangeNote("query-class", query.name, self.class_of(query), given.cls)
             if query.renew or self._network.queries[query.box].qos != graph:
                 query.renew = True
-                yield JournalEntry("qos", query.name, None, None if graph is None else graph.points)
+                yield ChangeNote("qos", query.name, None, None if graph is None else graph.points)
             else:
                 self.came.append(AssignClass(query.box, self.class_index(given.cls)))
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from daybreak.engine.engine import Engine
 from daybreak.runtime.journal_file import JournalRecorder
+from daybreak.runtime.standing import ChangeLog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.start.run_storage import Storage
 from daybreak.spark.start.startup import Accepted, Options
 from daybreak.spark.tasks.prepared.plans import Plans
 from daybreak.spark.upkeep.maintenance import Maintenance
-from daybreak.spark.upkeep.record import ChangeLog, Figures, Manifest, RunRecord
+from daybreak.spark.upkeep.record import Figures, Manifest, RunRecord
 from daybreak.spark.upkeep.retention import Retention
 
 

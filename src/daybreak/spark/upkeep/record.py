@@ -11,12 +11,12 @@ from daybreak.engine.engine import Engine
 from daybreak.engine.view import EngineView
 from daybreak.model.shedding import SheddingParams
 from daybreak.runtime.clock import CLOCK
-from daybreak.runtime.eventlog import Emit
 from daybreak.runtime.history import History
 from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.runtime.monitor import Monitor
 from daybreak.runtime.record import Recorder, RecordParts
 from daybreak.runtime.report import RunReport
+from daybreak.runtime.standing import ChangeLog
 from daybreak.runtime.why.book import WaitBook
 from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
@@ -53,31 +53,6 @@ class Figures:
     @property
     def elapsed_s(self) -> float:
         return (CLOCK.now_ns() - self.start_ns) / 1e9
-
-
-#: What is changed of the run as a whole, or of a class, and not of a query.
-_OF_NO_QUERY = ("class-priority", "policy", "stream-resumed")
-
-
-class ChangeLog:
-    """Lists who changed what of a run, in order: for the report, and for the event log."""
-
-    def __init__(self, start_ns: int, emit: Emit) -> None:
-        self._start_ns = start_ns
-        self._emit = emit
-        self.entries: list[dict[str, object]] = []
-
-    def note(self, by: str, what: str, subject: str, was: Any, value: Any) -> None:
-        change = {"by": by, "what": what, "subject": subject, "was": was, "value": value}
-        self.entries.append(
-            {
-                "at_s": round((CLOCK.now_ns() - self._start_ns) / 1e9, 3),
-                "time_s": round(time.time(), 3),
-                **change,
-            }
-        )
-        query = None if what in _OF_NO_QUERY else subject
-        self._emit("change", f"{what} {subject}: {was} -> {value}", query=query, **change)
 
 
 @dataclass(frozen=True)

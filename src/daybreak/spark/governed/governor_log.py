@@ -1,23 +1,21 @@
-"""What a governor says, and the list of what was changed."""
+"""The log of a governor's events, and who asks for a change."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from daybreak.model.secrets import without_secrets
-from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.eventlog import EventLog
 
 #: Who asks for a change.
 _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
 
 
-class JournalEntry(NamedTuple):
+class ChangeNote(NamedTuple):
     """Something that was changed."""
 
     what: str
@@ -26,16 +24,13 @@ class JournalEntry(NamedTuple):
     value: object
 
 
-class Journal:
+class GovernorLog:
     """Any thread may use it."""
 
-    def __init__(self, name: str, start_ns: int, log: EventLog | None = None) -> None:
+    def __init__(self, name: str, log: EventLog | None = None) -> None:
         """``log``: writes events to the run directory, too."""
         self._name = name
-        self._start_ns = start_ns
         self._log = log
-        #: Everything that was changed, in order.
-        self.changes: list[dict[str, object]] = []
 
     def emit(
         self,
@@ -55,20 +50,10 @@ class Journal:
         extra = {"daybreak": {"run": self._name, "event": event, "fields": about}}
         logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)
 
-    def changed(self, what: str, subject: str, was: object, value: object) -> None:
-        """Notes a change, who asked for it and when."""
-        self.changes.append(
-            {
-                "at_s": round((CLOCK.now_ns() - self._start_ns) / 1e9, 3),
-                "time_s": round(time.time(), 3),
-                "by": _ACTOR.get(),
-                "what": what,
-                "subject": subject,
-                "was": was,
-                "value": value,
-            }
-        )
-        self.emit("change", f"{what} {subject}: {was} -> {value}", by=_ACTOR.get())
+
+def actor() -> str:
+    """Who asks, as ``acting`` says; the program itself if nothing does."""
+    return _ACTOR.get()
 
 
 @contextmanager
