@@ -154,8 +154,10 @@ def test_folders_that_only_spark_lists_say_why(spark: SparkSession, tmp_path: Pa
     assert why("flat") is None
     for name in ("file", "missing", "days", "*"):
         assert why(name) == "its files are not those of one local folder"
-    assert "_spark_metadata" in str(why("sink"))
     assert "one local folder" in str(why_not(spark, "s3a://bucket/in", {}))
+    assert why_not(spark, f"file://{tmp_path}/flat", {}) is None
+    assert "_spark_metadata" in str(why("sink"))
+    assert "_spark_metadata" in str(why_not(spark, f"file://{tmp_path}/sink", {}))
 
 
 def test_settings_that_hide_other_files_say_why(spark: SparkSession, tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ class Backpressure:
         self._empty_ns[stream] = self._monotonic_ns()
         if listening:
             self._listening.add(stream)
+        else:
+            self._listening.discard(stream)
 
     def is_blocked(self, stream: str, idle_ns: int) -> bool:
         """Tells whether a stream's rows may be where ingest has not looked for so long.

@@ -21,6 +21,7 @@ from daybreak.spark.ingest.direct.file_system import inotify_sees
 from daybreak.spark.ingest.direct.found import FoundFile
 from daybreak.spark.ingest.direct.inotify import FolderWatch, Inotify, News
 from daybreak.spark.ingest.direct.listing_options import ListingOptions
+from daybreak.spark.ingest.direct.paths import local_path
 
 #: The folder is listed so often, whatever the kernel reports. Half of it doubles what idle streams
 #: cost (300 of them: 30 listings a second); twice as long, and a file that was missed comes later.
@@ -67,11 +68,12 @@ class FolderListing:
         emit: Emit = silent,
         stream: str | None = None,
     ) -> None:
-        """``path``: an absolute one. ``newest_ms``: the time of the newest file that was read.
+        """``path``: an absolute one, or the URI of a local folder.
 
+        ``newest_ms``: the time of the newest file that was read.
         ``poll_s``: how often the folder is listed where the kernel does not see its changes.
         """
-        self._path = path
+        self._path = local_path(path)
         self._options = options
         self._inotify = inotify
         self._known = known
@@ -121,6 +123,11 @@ class FolderListing:
             self._queue.remove(file.path)
             self._read[os.path.basename(file.path)] = file.size, file.mtime_ms
             self._newest_ms = max(self._newest_ms, file.mtime_ms)
+
+    @property
+    def listens(self) -> bool:
+        """True if the kernel announces new files."""
+        return self._watch is not None
 
     @property
     def too_old_ms(self) -> int:

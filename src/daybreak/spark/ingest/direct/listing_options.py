@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from daybreak.spark.failures import one_line
+from daybreak.spark.ingest.direct.paths import local_path
 
 _DAY_MS = 86_400_000
 #: Options of listings. ``FileStreamOptions`` checks the values of the first ones.
@@ -114,12 +115,12 @@ def is_folder(path: str, options: Mapping[str, str]) -> bool:
 
     ``FolderListing`` is for such, ``SparkListing`` for all others.
     """
-    if ":/" in path or _GLOB.search(path) or _is_set(options, "recursiveFileLookup"):
+    local = local_path(path)
+    if ":/" in local or _GLOB.search(local) or _is_set(options, "recursiveFileLookup"):
         return False
-    folder = Path(path)
-    if not folder.is_dir():
+    if not Path(local).is_dir():
         return False
-    with os.scandir(path) as entries:
+    with os.scandir(local) as entries:
         return not any("=" in one.name and one.is_dir() for one in entries)
 
 
@@ -134,7 +135,7 @@ def why_not(spark: SparkSession, path: str, options: Mapping[str, str]) -> str |
         return str(reason)
     if not is_folder(path, options):
         return "its files are not those of one local folder"
-    if (Path(path) / "_spark_metadata").exists():
+    if (Path(local_path(path)) / "_spark_metadata").exists():
         return "a sink's log (_spark_metadata) says which of its files count"
     return _of_settings(spark)
 

@@ -23,6 +23,7 @@ from daybreak.spark.ingest.direct.file_queue import Discovery, FileQueue
 from daybreak.spark.ingest.direct.found import FoundFile
 from daybreak.spark.ingest.direct.listing import Known, unread
 from daybreak.spark.ingest.direct.listing_options import ListingOptions
+from daybreak.spark.ingest.direct.paths import local_path
 from daybreak.spark.java.loader import JavaPackage
 from daybreak.spark.tasks.prepared.jvm import active
 
@@ -55,7 +56,7 @@ def files_by_spark(spark: SparkSession, path: str, options: Mapping[str, str]) -
             raise ListingFailed(one_line(error)) from None
         return [
             # Of a local file the path alone, as other listings have it.
-            FoundFile(name.removeprefix("file:"), int(mtime_ms), int(size))
+            FoundFile(local_path(name), int(mtime_ms), int(size))
             for name, size, mtime_ms in zip(parts[0:-1:3], parts[1::3], parts[2::3], strict=True)
         ]
 
@@ -95,6 +96,11 @@ class SparkListing:
         #: Files that were written to after they had been read: their new rows are not read.
         self.changed = 0
         self._told = threading.Condition()
+
+    @property
+    def listens(self) -> bool:
+        """Always false: nothing announces these files."""
+        return False
 
     def discover(self) -> Discovery:
         """The files of the next batch; the same ones until they are ``taken``."""
