@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,6 +66,17 @@ sink = {{ format = "memory" }}
 FIRE = query("fire", "SELECT n FROM readings WHERE n >= 0")
 
 
+def holding(flag: Path) -> Callable[[int], int]:
+    """Rows above 0 are computed once the flag is there: a job that lasts as long as a test says."""
+
+    def held(n: int) -> int:
+        while n > 0 and not flag.exists():
+            time.sleep(0.01)
+        return n
+
+    return held
+
+
 def slept(n: int) -> int:
     """As many milliseconds as the row says, for real."""
     time.sleep(n / 1000)
@@ -81,7 +92,9 @@ class World:
             if line.startswith("path = "):
                 (folder / line.split('"')[1]).mkdir()
         self._written = 0
+        self.flag = folder / "go"
         spark.udf.register("slept", slept, LongType())
+        spark.udf.register("held", holding(self.flag), LongType())
         (folder / "pipeline.toml").write_text(pipeline)
         app = App.from_pipeline(Pipeline.read(folder / "pipeline.toml"), spark)
         self.run: Run = app.run(run_dir=folder / "run", **options)
@@ -190,19 +203,21 @@ def test_the_stages_of_an_answer_add_up(spark: SparkSession, tmp_path: Path) -> 
 def test_a_neighbour_that_overruns_is_named_first(
     spark: SparkSession, tmp_path: Path, policy: str
 ) -> None:
-    hourly = query("hourly", "SELECT slept(n) AS n FROM bulk", "report", goal_s=60)
+    hourly = query("hourly", "SELECT held(n) AS n FROM bulk", "report", goal_s=60)
     pipeline = HEAD.format(policy=policy) + files() + files("bulk") + FIRE + hourly
     world = World(spark, tmp_path, pipeline, workers=1)
     with world.run:
         world.settle("hourly", "bulk", times=6)
         world.settle()
-        world.write(6000, "bulk")
+        world.write(1, "bulk")
         until(lambda: world.running("hourly") > 0, "the neighbour runs")
         with world.answers():
             world.write()
             until(lambda: world.row("fire").waiting, "the alarm waits")
             lines = shown("why", str(tmp_path / "run"), "fire")
             assert any("runs hourly for" in line for line in lines), lines
+            until(lambda: world.row("fire").oldest_s > 4, "it waits for far too long")
+            world.flag.touch()
         answer = world.worst()
         assert first(answer) == "overrun", answer
         assert "hourly ran" in answer.wait[0].text
@@ -232,16 +247,17 @@ arrivals = {{ rate_per_s = 20 }}
 
 
 def test_a_slow_disk_is_named_first(spark: SparkSession, tmp_path: Path) -> None:
-    fire = query("fire", "SELECT slept(n) AS n FROM readings")
+    fire = query("fire", "SELECT held(n) AS n FROM readings")
     world = World(spark, tmp_path, HEAD.format(policy="planned") + files() + fire)
     with world.run:
         world.settle(times=4)
         with world.answers():
-            world.write(500)
+            world.write(1)
             until(lambda: world.running("fire") > 0, "the job runs")
-            began_s = world.running("fire")
             with closing(sqlite3.connect(world.run.parts.storage.log.database.shown)) as other:
                 other.execute("BEGIN IMMEDIATE")  # as a disk that does not come back with a sync
+                began_s = world.running("fire")
+                world.flag.touch()
                 until(lambda: world.running("fire") > began_s + 4, "the commit waits")
                 other.rollback()
         answer = world.worst()

@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from daybreak.dashboard.connections import Connections
 from daybreak.dashboard.guard import Guard, RequestRefused, is_loopback
 from daybreak.dashboard.hub import EVERY_S, MOST_PAGES, Hub
+from daybreak.dashboard.lateness import lateness
 from daybreak.dashboard.metrics import CONTENT_TYPE, exposition
 from daybreak.dashboard.replays import Replays
 from daybreak.dashboard.source import Ask
@@ -73,6 +74,7 @@ class Site:
 
     def __init__(self, ask: Ask, guard: Guard, every_s: float, folder: Path | None) -> None:
         self._ask = ask
+        self._folder = folder
         self.replays = Replays(folder)
         self._guard = guard
         self.hub = Hub(ask, every_s)
@@ -97,6 +99,7 @@ class Site:
                 Route("/metrics", self._metrics, methods=read),
                 Route("/api/snapshot", self._snapshot, methods=read),
                 Route("/api/command", self._command, methods=write),
+                Route("/api/why", self._why, methods=read),
                 Route("/api/whatif", self._whatif, methods=read),
                 Route("/api/whatif", self._start_whatif, methods=write),
             ],
@@ -147,6 +150,12 @@ class Site:
         result = await self.in_thread(self._ask, command, {**args, "by": by})
         await self.hub.look_now()
         return JSONResponse({"ok": True, "result": result})
+
+    async def _why(self, request: Request) -> Response:
+        asked = request.query_params
+        query, cls = asked.get("query"), asked.get("class")
+        found = await self.in_thread(lateness, self._folder, self._ask, query, cls)
+        return JSONResponse(found)
 
     async def _whatif(self, _request: Request) -> Response:
         return JSONResponse(self.replays.status())

@@ -9,6 +9,22 @@ export function toast(said, bad = false) {
   setTimeout(() => node.remove(), bad ? 12000 : 6000);
 }
 
+/** What the worst answers of a query, or of a class, were lost to: the lines of `daybreak why`. */
+export async function whyLate(subject) {
+  const said = h("pre", { class: "why", tabindex: "0" }, "asking ...");
+  const title = h("h2", { id: "dialog-title" }, "Why late?");
+  const close = h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close");
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title", class: "wide" }, title, said, h("div", { class: "buttons" }, close));
+  const opener = document.activeElement;
+  dialog.addEventListener("close", () => { dialog.remove(); opener?.focus?.(); });
+  document.body.append(dialog);
+  dialog.showModal();
+  const answer = await fetch(`/api/why?${new URLSearchParams(subject)}`);
+  const found = await answer.json();
+  title.textContent = found.query ? `Why is ${found.query} late?` : "Why late?";
+  said.textContent = found.lines ? found.lines.join("\n") : `${found.error?.place}: ${found.error?.finding}; ${found.error?.remedy}`;
+}
+
 /** Asks; calls `act` with the form's values, and stays open with the reason if that fails. */
 export function confirm({ title, body, fields = [], action, act }) {
   const error = h("p", { class: "error", role: "alert" });

@@ -4,7 +4,7 @@ import { run } from "./model.js";
 import { LineChart, boxPlots, classColour, logBounds, palette, span, spans } from "./chart.js";
 import { h, text, flag } from "./dom.js";
 import { count, duration, percent, ratio } from "./format.js";
-import { changePriority } from "./actions.js";
+import { changePriority, whyLate } from "./actions.js";
 
 let cards = [];
 let charts = null;
@@ -27,10 +27,11 @@ function card(cls, i) {
   const canvas = h("canvas", { class: "chart" });
   const badges = h("span", { class: "badges" });
   const priority = h("button", { type: "button", class: "quiet priority", onclick: () => changePriority(cls.name) });
+  const why = h("button", { type: "button", class: "quiet", title: "What its worst answer was lost to", onclick: () => whyLate({ class: cls.name }) }, "Why late?");
   const about = h("span", { class: "muted" });
   const node = h(
     "article", { class: "card class-card", style: { "--cls": `var(--c${i % 8})` }, "data-class": cls.name },
-    h("h2", {}, h("i", { class: "swatch", "aria-hidden": "true" }), h("span", { class: "clip" }, cls.name), badges, h("span", { class: "grow" }), about, priority),
+    h("h2", {}, h("i", { class: "swatch", "aria-hidden": "true" }), h("span", { class: "clip" }, cls.name), badges, h("span", { class: "grow" }), about, why, priority),
     h("dl", { class: "figures" }, ...Object.values(figures).map((f) => f.node)),
     canvas,
   );

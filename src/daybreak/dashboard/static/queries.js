@@ -3,7 +3,7 @@
 import { classIndex, run } from "./model.js";
 import { h, text, flag } from "./dom.js";
 import { count, duration, percent, ratio } from "./format.js";
-import { changeQuery, pauseQuery, resumeQuery } from "./actions.js";
+import { changeQuery, pauseQuery, resumeQuery, whyLate } from "./actions.js";
 
 const BAD = ["failed", "parked", "retrying"];
 const ORDER = ["failed", "parked", "retrying", "paused", "running", "free", "ended"];
@@ -75,7 +75,8 @@ function makeRow(q) {
   cells[1].append(dot);
   const main = h("button", { type: "button", class: "quiet act" });
   const change = h("button", { type: "button", class: "quiet" }, "Change");
-  const node = h("tr", { "data-query": q.name }, ...cells, h("td", { class: "acts" }, main, change));
+  const why = h("button", { type: "button", class: "quiet", "aria-label": `Why is ${q.name} late`, onclick: () => whyLate({ query: q.name }) }, "Why late?");
+  const node = h("tr", { "data-query": q.name }, ...cells, h("td", { class: "acts" }, main, change, why));
   const row = { node, cells, swatch, clsName, dot, main, change, number: q.number };
   node.row = row;
   main.addEventListener("click", () => {

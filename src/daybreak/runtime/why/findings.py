@@ -171,6 +171,19 @@ def why(
     )
 
 
+def slowest_query(folder: Path, cls: str, last_s: float) -> str:
+    """The query of a class that had the worst answer of the newest minutes."""
+    stretch = _stretch(folder, None, last_s)
+    report = stretch.report
+    o, number = report.outputs, report.classes.index(cls) if cls in report.classes else -1
+    late = o.departure_ns >= round(stretch.from_s * 1e9)
+    mine = np.flatnonzero(late & (report.class_of_output == number))
+    if not len(mine):
+        raise ConfigError(f"class {cls!r}", "has no answers of late", "ask for one of its queries")
+    response_ns = o.departure_ns[mine] - o.arrival_ns[mine]
+    return report.queries[int(o.query[mine[int(response_ns.argmax())]])]
+
+
 def _answered(
     report: RunReport, q: int, stretch: RecordedStretch
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
