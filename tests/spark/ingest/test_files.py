@@ -98,6 +98,17 @@ def test_modes_of_json(spark: SparkSession, folder: Path, tmp_path: Path, mode: 
 
 
 @pytest.mark.slow
+def test_compressed_files(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    for at, codec in enumerate(("gzip", "bzip2", "deflate", "none")):
+        rows = spark.range(3).selectExpr(f"id + {3 * at} AS i").coalesce(1)
+        rows.write.option("compression", codec).json(str(tmp_path / codec))
+        [written] = (tmp_path / codec).glob("part-*")
+        written.rename(folder / f"{at}{written.name[written.name.index('.') :]}")
+    direct = compare(spark, folder, "json", "i INT", {}, tmp_path)
+    assert direct["i"].to_pylist() == list(range(12))
+
+
+@pytest.mark.slow
 def test_records_of_several_lines(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     (folder / "a.json").write_text(json.dumps([{"i": 1, "t": "a\nb"}, {"i": 2}], indent=2))
     (folder / "b.json").write_text('[{"i": 3},\n {"i": ')
