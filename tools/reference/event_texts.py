@@ -26,7 +26,7 @@ MEANINGS = {
     "well-again": "The query works again after failures.",
     "ingest-stuck": "A granted step of a stream's ingest takes longer than `job_timeout_s`; its worker "
     "goes back to the queries.",
-    "change": "The audit of what operators changed: `what`, `subject`, `was` and `value`, too.",
+    "change": "The audit of what operators changed: `by`, `what`, `subject`, `was` and `value`.",
     "refused": "A command was refused.",
     "admission-refused": "A query was not registered because load would exceed `admit_load`.",
     "shedding-began": "Load shedding drops tuples; `shares` by query.",

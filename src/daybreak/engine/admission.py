@@ -105,7 +105,7 @@ def _ratio(new: float, old: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What queries ask for now, and one more: frozen, so that a trial of it may take its time."""
+    """Queries ask for so much, and one more would: frozen, so that a trial may take its time."""
 
     #: Threads that each class keeps busy, held queries left out.
     by_class: Mapping[str, float]
@@ -147,7 +147,7 @@ class Demand:
 def demand_for(
     core: Core, facts: QueryFacts, cls: int, rate_per_s: Callable[[str], float]
 ) -> Demand:
-    """The demand of a query that is not there yet; a margin if it can run along with others."""
+    """States the demand of a query that is not there yet; a margin if it can run with others."""
     state, classes = core.state, core.state.network.classes
     priorities = {c.name: state.class_priority[i] for i, c in enumerate(classes)}
     highest = highest_priority(state.class_priority, [*state.query_class, cls])

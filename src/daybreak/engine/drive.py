@@ -1,4 +1,4 @@
-"""The loop that drives an engine: events in their order, ticks and wakes, instructions carried out.
+"""One loop drives an engine: events in their order, ticks and wakes, instructions carried out.
 
 It is the same for queries of Daybreak's own, for governed ones and for replays in virtual time. It
 has no thread, no clock and does no I/O: ``Ports`` tell the time and act, ``Books`` count. A caller

@@ -157,15 +157,15 @@ class Engine:
         return view_of(self._core, self._next_seq, self._arrived_rows)
 
     def waiting(self, box: int) -> tuple[Waiting, ...]:
-        """What waits for a query, oldest first."""
+        """Lists what waits for a query, oldest first."""
         return tuple(self._queries.inboxes[box].waiting)
 
     def cell(self, box: int) -> tuple[int, ...]:
-        """The queries that may run as one job with this one, and itself."""
+        """Lists the queries that may run as one job with this one, and itself."""
         return tuple(self._core.compositor.cell(box))
 
     def demand(self, facts: QueryFacts, cls: int, rate_per_s: Callable[[str], float]) -> Demand:
-        """What one more query would ask for beside the others; ``rate_per_s``: of a stream."""
+        """States what one more query would ask for; ``rate_per_s``: of a stream."""
         return demand_for(self._core, facts, cls, rate_per_s)
 
     @property

@@ -1,4 +1,4 @@
-"""How an engine stands, for whoever is not the engine: frozen, so that any thread may read it."""
+"""Views show others how an engine stands: they are frozen, so that any thread may read them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _NUMBERS_ONLY = (
 )  # fmt: skip
 
 
-class Figures(Protocol):
-    """What reports and samples are made of: an ``EngineView``, or the state of a simulation."""
+class SystemFigures(Protocol):
+    """Figures that reports are made of come from a view, or from the state of a simulation."""
 
     @property
     def network(self) -> Network: ...
@@ -64,7 +64,7 @@ class Figures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """The policy that decides now."""
+    """A policy as others see it: the one that decides now."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -78,7 +78,7 @@ class PolicyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineView:
-    """How everything stood at one instant, between two events. Sequences are by query or class.
+    """A view shows everything at one instant, between two events; sequences are by query or class.
 
     ``Engine.view`` is never behind in what operators and failures change; its numbers are at most
     ``Settings.view_every_ns`` old while events come, and a tick of the loop while none do.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from daybreak.engine.view import Figures
+from daybreak.engine.view import SystemFigures
 from daybreak.model.qos import NS_PER_S
 from daybreak.policies.parts.rates.arrival_rates import ArrivalRates
 from daybreak.runtime.classes import ClassesOverTime, inversion_ratios, starvation_alarms_over
@@ -64,7 +64,7 @@ class _Totals(NamedTuple):
 class History:
     """Written by one thread, read by any."""
 
-    def __init__(self, figures: Callable[[], Figures], start_ns: int) -> None:
+    def __init__(self, figures: Callable[[], SystemFigures], start_ns: int) -> None:
         """``figures``: how the system stands now; any thread may call it."""
         classes = len(figures().network.classes)
         self._figures = figures
@@ -261,7 +261,7 @@ def _spread(counts: Ints) -> Spread | None:
     return Spread(*(round(float(s), 6) for s in _MIDDLES_S[np.searchsorted(reached, wanted)]))
 
 
-def _box_classes(figures: Figures) -> list[int]:
+def _box_classes(figures: SystemFigures) -> list[int]:
     """A shared box counts in the highest class it serves."""
     return [min(figures.query_class[q] for q in of) for of in figures.network.box_queries]
 
@@ -278,7 +278,7 @@ NOTHING_YET = ClassPoint(0, None, None, None, None, None, 0.0, 0)
 
 
 def class_rows(
-    figures: Figures, history: History, queries: Sequence[QueryRow]
+    figures: SystemFigures, history: History, queries: Sequence[QueryRow]
 ) -> tuple[ClassRow, ...]:
     """A row for each class of the network, in its order; ``queries``: those to be counted."""
     points = list(history.points)[-1:]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybreak.engine.shedding import work_ahead_ns
-from daybreak.engine.view import Figures
+from daybreak.engine.view import SystemFigures
 from daybreak.model.network import Network
 from daybreak.policies.base import Policy, Work
 from daybreak.runtime.report import (
@@ -124,7 +124,7 @@ class Monitor:
         """So many tuples were dropped at an input box (load shedding)."""
         self._dropped[box] += tuples
 
-    def sample(self, now_ns: int, figures: Figures, offered_ns: float | None = None) -> None:
+    def sample(self, now_ns: int, figures: SystemFigures, offered_ns: float | None = None) -> None:
         """Records the backlog, at most once per sampling period.
 
         ``offered_ns`` is the work of all tuples that have come in so far, dropped or not; left
@@ -214,7 +214,7 @@ class Monitor:
 
     def report(
         self,
-        figures: Figures,
+        figures: SystemFigures,
         end_ns: int,
         threads: int,
         manifest: Mapping[str, Any],
@@ -237,7 +237,7 @@ class Monitor:
         )
 
     def head(
-        self, figures: Figures, end_ns: int, threads: int, manifest: Mapping[str, Any]
+        self, figures: SystemFigures, end_ns: int, threads: int, manifest: Mapping[str, Any]
     ) -> RunReport:
         """The report without its series: what is known at this moment, and kept."""
         spent = TimeSpent(

@@ -43,14 +43,14 @@ class ChangeLog:
         self._emit("change", f"{what} {subject}: {was} -> {value}", query=query, **change)
 
     def rows(self, after: int) -> tuple[ChangeRow, ...]:
-        """Those after this number, as a snapshot shows them."""
+        """Lists those after this number, as a snapshot shows them."""
         entries = enumerate(list(self.entries))
         return tuple(ChangeRow.of(seq, change) for seq, change in entries if seq > after)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """What is known at one moment; of a governor without a query, nothing but the policy."""
+    """A system at one moment; of a governor without a query, only the policy is known."""
 
     policy: PolicyView
     workers: int
@@ -62,7 +62,7 @@ class Standing:
     history: History | None
 
     def query_rows(self, named: Sequence[tuple[int, str, str, Sequence[str]]]) -> list[QueryRow]:
-        """Rows of queries that the engine knows: the index, name, kind and streams of each."""
+        """Makes rows of queries that the engine knows: by index, with name, kind and streams."""
         view, history, now_ns = self.view, self.history, CLOCK.now_ns()
         if view is None or history is None:
             return []
@@ -104,7 +104,7 @@ class Standing:
         points_after: int = -1,
         changes_after: int = -1,
     ) -> Snapshot:
-        """The snapshot without its streams, edges and jobs under way, which the caller adds.
+        """Makes the snapshot without its streams, edges and jobs under way, which the caller adds.
 
         Of jobs, points and changes only those after the given numbers.
         """

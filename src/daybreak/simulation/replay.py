@@ -167,7 +167,7 @@ class Replay:
                 seed=seed,
                 rider_bound_ns=self.bound_ns,
                 shedding=None if shedding is None else SheddingParams(**shedding),
-                view_every_ns=NEVER,  # nobody reads it meanwhile
+                view_every_ns=NEVER,  # has no reader meanwhile
             ),
         )  # fmt: skip
         monitor = Monitor(self.network, sample_every_ns=max(span_ns // 200, 1))

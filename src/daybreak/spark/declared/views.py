@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pyspark.sql.types import StructType
 
-from daybreak.engine.view import Figures
+from daybreak.engine.view import SystemFigures
 from daybreak.model.errors import ConfigError, Findings
 from daybreak.model.network import Network
 from daybreak.model.specs import Mode, QuerySpec, SinkSpec, StreamSpec, ViewSpec
@@ -28,7 +28,7 @@ class _Application(Protocol):
     def checked(self) -> Mapping[str, CheckedQuery]: ...
 
 
-def moved_views(application: _Application, figures: Figures) -> Iterator[tuple[str, int]]:
+def moved_views(application: _Application, figures: SystemFigures) -> Iterator[tuple[str, int]]:
     """Views that are no longer in the highest class they serve, and which that is now."""
     views = [name for name, spec in application.streams.items() if spec.format == FORMAT]
     index = application.network.query_index

@@ -93,8 +93,9 @@ class GovernedDriver:
         )
         self._made: EngineLoop | None = None
         self._tick_s = 0.0
-        #: What decisions took, without listening to the gates.
+        #: What decisions took, without listening to the gates, and what ``tidy`` took.
         self._deciding_ns = 0
+        self._tidying_ns = 0
         #: Set before the loop begins, where somebody wants a report.
         self.record: GovernedRecord | None = None
         self._arrivals = SourceArrivals()
@@ -188,7 +189,7 @@ class GovernedDriver:
             self.tidy()
 
     def tidy(self) -> None:
-        now_s = time.monotonic()
+        began, now_s = time.perf_counter_ns(), time.monotonic()
         if self.record is not None:
             self.record.tick()
         for query in self._by_run.values():
@@ -197,6 +198,7 @@ class GovernedDriver:
             if now_s - at_s > ANNOUNCED_S:
                 del self._seen[run]
                 self.let_free(run, name, "belongs to another session")
+        self._tidying_ns += time.perf_counter_ns() - began
 
     def _ask_unseen(self, query: Governed, now_s: float) -> None:
         """Asks for a grant if there may be something to do that no probe sees."""
@@ -336,10 +338,12 @@ class GovernedDriver:
         """Counts what it takes, if anything is decided."""
         accounts = self.roster.accounts
         assert accounts is not None
-        before, began = accounts.monitor.decisions, time.perf_counter_ns()
+        before, tidied_ns = accounts.monitor.decisions, self._tidying_ns
+        began = time.perf_counter_ns()
         drive()
         if accounts.monitor.decisions > before:
-            self._deciding_ns += time.perf_counter_ns() - began
+            tidied_ns = self._tidying_ns - tidied_ns
+            self._deciding_ns += time.perf_counter_ns() - began - tidied_ns
 
     def now_ns(self) -> int:
         return CLOCK.now_ns()

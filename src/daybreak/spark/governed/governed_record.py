@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from daybreak.engine.inbox import Waiting
 from daybreak.engine.state import JobState
-from daybreak.engine.view import Figures
+from daybreak.engine.view import SystemFigures
 from daybreak.model.network import Network
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.monitor import Monitor
@@ -67,7 +67,7 @@ class GovernedRecord:
     def _now_ns(self) -> int:
         return CLOCK.now_ns() - self._roster.start_ns
 
-    def _figures(self) -> tuple[Monitor, Figures]:
+    def _figures(self) -> tuple[Monitor, SystemFigures]:
         """What was measured; before the first query comes, nothing."""
         roster = self._roster
         if roster.engine is None or roster.accounts is None:

@@ -26,7 +26,6 @@ from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.display import duration, plural, snapshot_html
 from daybreak.runtime.report import RunReport
 from daybreak.runtime.snapshot import Snapshot
-from daybreak.runtime.standing import ChangeLog, Standing
 from daybreak.spark.gates.bridge import (
     CLASS_PROPERTY,
     RESTART_PROPERTY,
@@ -37,10 +36,10 @@ from daybreak.spark.governed.class_book import Assignment, ClassBook, Qos, graph
 from daybreak.spark.governed.gate_driver import GovernedDriver
 from daybreak.spark.governed.governed_queries import Governed
 from daybreak.spark.governed.governor_files import GovernorFiles, begin_record
-from daybreak.spark.governed.governor_log import ChangeNote, GovernorLog, actor
+from daybreak.spark.governed.governor_log import ChangeNote, GovernorLog
 from daybreak.spark.governed.governor_manifest import manifest_of
 from daybreak.spark.governed.governor_options import chosen_policy, refuse_options, refuse_second
-from daybreak.spark.governed.governor_snapshot import take_snapshot
+from daybreak.spark.governed.governor_snapshot import Shown, take_snapshot
 from daybreak.spark.governed.granting import one_line_of
 
 if TYPE_CHECKING:
@@ -105,8 +104,7 @@ class Governor:
         events = None if self._files is None else self._files.events
         self._clock = ExitStack()
         self._clock.enter_context(CLOCK.held())
-        self._log = GovernorLog(name, events)
-        self._changes = ChangeLog(CLOCK.now_ns(), self._log.emit)
+        self._log = GovernorLog(name, CLOCK.now_ns(), events)
         #: Why nothing can be governed here; None where Spark is as expected.
         self.unable: str | None = None
         self._report: RunReport | None = None
@@ -184,7 +182,7 @@ class Governor:
         if not moved:  # it is for queries that come
             moved.append(ChangeNote("query-class", query, None, cls))
         for entry in moved:
-            self._changes.note(actor(), *entry)
+            self._log.changed(*entry)
 
     def change_class_priority(self, cls: str, priority: float) -> None:
         """Gives a class another priority, above 0; takes effect at the next decision."""
@@ -198,13 +196,13 @@ class Governor:
                 driver.feed(SetPriority(roster.class_index(cls), float(priority)))
 
         self._do(change)
-        self._changes.note(actor(), "class-priority", cls, was, priority)
+        self._log.changed("class-priority", cls, was, priority)
 
     def set_policy(self, policy: str | BasePolicy) -> None:
         """Continues under another policy; micro-batches under way end as they are."""
         chosen, was = chosen_policy(policy), self.policy.name
         self._do(lambda: self._roster.switch(SwitchPolicy(chosen)))
-        self._changes.note(actor(), "policy", chosen.name, was, dict(chosen.settings()))
+        self._log.changed("policy", chosen.name, was, dict(chosen.settings()))
 
     # Queries
 
@@ -236,7 +234,7 @@ class Governor:
         """Grants a query no further micro-batch; what arrives waits in its source."""
         governed = self._query(query)
         self._command(governed, Pause(governed.box))
-        self._changes.note(actor(), "paused", query, "running", "paused")
+        self._log.changed("paused", query, "running", "paused")
 
     def resume(self, query: str) -> None:
         """Ends a pause, or gives a parked query another chance."""
@@ -248,7 +246,7 @@ class Governor:
                 "start it again there; queries started by Governor.start are restarted",
             )
         self._command(governed, Resume(governed.box))
-        self._changes.note(actor(), "resumed", query, "paused", "running")
+        self._log.changed("resumed", query, "paused", "running")
 
     def _command(self, governed: Governed, event: Event) -> None:
         if governed.box < 0:
@@ -285,7 +283,7 @@ class Governor:
     @property
     def changes(self) -> list[dict[str, object]]:
         """What was changed since the start, in order."""
-        return self._changes.entries
+        return self._log.changes.entries
 
     @property
     def failures(self) -> dict[str, str]:
@@ -308,18 +306,8 @@ class Governor:
         self, jobs_after: int = -1, points_after: int = -1, changes_after: int = -1
     ) -> Snapshot:
         """The status now, with its last minutes; of lists that grow, only the newer entries."""
-        roster, view = self._roster, None
-        if roster.engine is not None:
-            view = roster.engine.view
-        accounts = roster.accounts
-        standing = Standing(
-            policy=self.policy, workers=self.workers, start_ns=roster.start_ns,
-            elapsed_s=self.elapsed_s, changes=self._changes, view=view,
-            monitor=None if accounts is None else accounts.monitor,
-            history=None if accounts is None else accounts.history,
-        )  # fmt: skip
-        after = jobs_after, points_after, changes_after
-        return take_snapshot(self.name, standing, roster, self.free, *after)
+        shown = Shown(self.name, self.elapsed_s, self.workers, self.free, self._log.changes)
+        return take_snapshot(shown, self._roster, jobs_after, points_after, changes_after)
 
     def report(self) -> RunReport:
         """The record so far; after ``stop``, the whole record."""

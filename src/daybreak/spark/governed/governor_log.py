@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from daybreak.model.secrets import without_secrets
 from daybreak.runtime.eventlog import EventLog
+from daybreak.runtime.standing import ChangeLog
 
 #: Who asks for a change.
 _ACTOR: ContextVar[str] = ContextVar("actor", default="program")
@@ -27,10 +28,11 @@ class ChangeNote(NamedTuple):
 class GovernorLog:
     """Any thread may use it."""
 
-    def __init__(self, name: str, log: EventLog | None = None) -> None:
+    def __init__(self, name: str, start_ns: int, log: EventLog | None = None) -> None:
         """``log``: writes events to the run directory, too."""
         self._name = name
         self._log = log
+        self.changes = ChangeLog(start_ns, self.emit)
 
     def emit(
         self,
@@ -50,10 +52,9 @@ class GovernorLog:
         extra = {"daybreak": {"run": self._name, "event": event, "fields": about}}
         logging.getLogger("daybreak.run").log(level, "%s", without_secrets(message), extra=extra)
 
-
-def actor() -> str:
-    """Who asks, as ``acting`` says; the program itself if nothing does."""
-    return _ACTOR.get()
+    def changed(self, what: str, subject: str, was: object, value: object) -> None:
+        """Notes a change; ``acting`` says who asked for it."""
+        self.changes.note(_ACTOR.get(), what, subject, was, value)
 
 
 @contextmanager

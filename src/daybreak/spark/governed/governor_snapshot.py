@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from daybreak.model.qos import NS_PER_S
 from daybreak.runtime.clock import CLOCK
@@ -17,34 +17,48 @@ from daybreak.runtime.snapshot import (
     StreamRow,
     Underway,
 )
+from daybreak.runtime.standing import ChangeLog, Standing
 
 if TYPE_CHECKING:
-    from daybreak.runtime.standing import Standing
     from daybreak.spark.governed.roster import Roster
 
 #: Numbers of queries that are not governed; the others count from 0.
 _FREE = 1_000_000
 
 
+class Shown(NamedTuple):
+    """A governor as its snapshots show it, beside its queries."""
+
+    name: str
+    elapsed_s: float
+    workers: int
+    #: Queries that are not governed, and why.
+    free: Mapping[str, str]
+    changes: ChangeLog
+
+
 def take_snapshot(
-    name: str,
-    standing: Standing,
+    shown: Shown,
     roster: Roster,
-    free: Mapping[str, str],
     jobs_after: int = -1,
     points_after: int = -1,
     changes_after: int = -1,
 ) -> Snapshot:
-    """How everything stands; of jobs, points and changes only those after the given numbers.
-
-    ``free``: queries that are not governed, and why.
-    """
+    """Shows how everything stands; of jobs, points and changes only those after these numbers."""
+    accounts, engine = roster.accounts, roster.engine
+    standing = Standing(
+        policy=roster.policy, workers=shown.workers, start_ns=roster.start_ns,
+        elapsed_s=shown.elapsed_s, changes=shown.changes,
+        view=None if engine is None else engine.view,
+        monitor=None if accounts is None else accounts.monitor,
+        history=None if accounts is None else accounts.history,
+    )  # fmt: skip
     queries = tuple(_queries(standing, roster))
-    taken = standing.snapshot(name, queries, jobs_after, points_after, changes_after)
+    taken = standing.snapshot(shown.name, queries, jobs_after, points_after, changes_after)
     return replace(
         taken,
         classes=taken.classes or _declared(roster),
-        queries=(*queries, *_free(free)),
+        queries=(*queries, *_free(shown.free)),
         streams=_streams(queries),
         edges=tuple(Edge(q.reads[0], q.number, q.waiting) for q in queries if q.reads),
         underway=_underway(roster),

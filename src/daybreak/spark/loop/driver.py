@@ -192,7 +192,7 @@ class Driver:
         return self._threads.underway()
 
     def look_up(self, look: Callable[[], Found]) -> Found:
-        """What the engine says between two decisions, on its own thread."""
+        """Asks the engine something between two decisions, on its own thread."""
         found: list[Found] = []
         self.ask(lambda: found.append(look())).result(timeout=LOOK_UP_S)
         return found[0]
