@@ -10,13 +10,17 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.until import until
+
+from daybreak.engine.events import LogFull
 from daybreak.model.pipeline import Pipeline
 from daybreak.runtime.record import JOURNAL_FILE
+from daybreak.runtime.snapshot import QueryRow
 from daybreak.spark.app import App
 from daybreak.spark.run import Run
 from daybreak.spark.session import local_session
@@ -80,15 +84,29 @@ def nothing(_run: Run) -> None:
 
 
 def operated(run: Run) -> None:
-    """Every command once, and a switch of the policy."""
+    """Every command once, a full log, and a switch of the policy."""
     run.change_class_priority("low", 3)
     run.pause("warm")
+    fill(run)
     run.register("more", "SELECT reading FROM readings WHERE temperature > 25", cls="alarm")
     run.resume("warm")
     run.set_weight("cold", 0.5)
     run.assign_class("hot", "low")
     run.set_policy("fcfs")
     run.drop("more")
+
+
+def fill(run: Run) -> None:
+    """Lets the log be full while a query of the lower class lags: it loses what waits for it."""
+    run.pause("cold")
+    until(lambda: row_of(run, "cold").waiting > 0)
+    run.parts.scheduling.driver.ask(lambda: LogFull({"readings": (2**40, 0)})).result(60)
+    until(lambda: row_of(run, "cold").lost > 0)
+    run.resume("cold")
+
+
+def row_of(run: Run, query: str) -> QueryRow:
+    return next(q for q in run.snapshot().queries if q.name == query)
 
 
 #: Windows and a query that fails; the default policy on busy cores; operators and another policy.
@@ -121,9 +139,12 @@ def perform(case: Case, spark: SparkSession, run_dir: Path) -> Run:
     """Runs a case until all that arrived is answered."""
     text = PIPELINE.replace("POLICY", case.policy).replace("LIMIT", str(case.limit))
     app = App.from_pipeline(Pipeline.parse(text), spark)
-    with app.run(
-        run_dir=run_dir, workers=2, express=case.express, seed=7, on_failure="report"
-    ) as run:
+    with (
+        busy_core() if case.busy else nullcontext(),
+        app.run(
+            run_dir=run_dir, workers=2, express=case.express, seed=7, on_failure="report"
+        ) as run,
+    ):
         case.operate(run)
         run.drain(120, flush=True)
     return run
@@ -132,11 +153,7 @@ def perform(case: Case, spark: SparkSession, run_dir: Path) -> Run:
 def record(name: str, case: Case, spark: SparkSession) -> None:
     """Keeps the journal and the head of the record, which names what wrote it."""
     with TemporaryDirectory() as scratch:
-        if case.busy:
-            with busy_core():
-                perform(case, spark, Path(scratch) / "run")
-        else:
-            perform(case, spark, Path(scratch) / "run")
+        perform(case, spark, Path(scratch) / "run")
         kept, made = FOLDER / name, Path(scratch) / "run" / "record"
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(made / JOURNAL_FILE, kept / JOURNAL_FILE)
