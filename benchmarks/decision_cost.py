@@ -17,6 +17,11 @@ about once), so that what is measured is the steady state. Then blocks of decisi
 sizes in turn; a figure is the median over the blocks of CPU time per decision, events included,
 without garbage collection. What looks at every box is given as few decisions as it takes.
 
+Last, what the engine's journal costs, per decision (an arrival, the end of a job and the start of
+the next) and as a share of a loop that takes 10 000 decisions a second: keeping an entry in memory;
+that and what the garbage collector does for what is kept, from whole loops with and without it; and
+encoding an entry for the record, on the thread that writes.
+
     python benchmarks/decision_cost.py [--json] [--boxes 1000,10000,100000] [--blocks 15]
 """
 
@@ -34,7 +39,15 @@ from statistics import median
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
-from daybreak.engine.state import SystemState
+from daybreak.engine.core import Settings
+from daybreak.engine.engine import Engine
+from daybreak.engine.events import Done, JobEnded, Ran, SegmentArrived
+from daybreak.engine.inbox import Inbox
+from daybreak.engine.instructions import StartJob
+from daybreak.engine.journal import ENTRY_WEIGHT, MOST_WEIGHT, Journal
+from daybreak.engine.journal_format import Segment, entry_line
+from daybreak.engine.queries import QueryFacts
+from daybreak.engine.state import JobState, SystemState
 from daybreak.model import Box, Network, QoSGraph, Query, Stream
 from daybreak.policies.base import BasePolicy, Plan, Work
 from daybreak.policies.registry import make_policy_with
@@ -187,6 +200,56 @@ def measure(label: str, sizes: list[int], blocks: int) -> dict[int, float]:
     return {n: median(costs) for n, costs in found.items()}
 
 
+def looped(decisions: int, most_weight: int) -> tuple[float, Journal]:
+    """CPU time per decision of an engine whose journal keeps so much, with garbage collection."""
+    network = applications(100)
+    facts = [QueryFacts(box.name, box.inputs) for box in network.boxes]
+    policy = make_policy_with("fcfs")
+    engine = Engine(JobState(network), facts, [Inbox() for _ in facts], policy, Settings())
+    engine.journal = Journal(engine.journal.origin, most_weight)
+    arrivals = [SegmentArrived(Segment(0, f.reads[0], 0, 1, (), None)) for f in facts]
+    (job, *_) = (i for i in engine.handle(0, *arrivals) if isinstance(i, StartJob))
+    begin, full = 0, MOST_WEIGHT // ENTRY_WEIGHT  # what is kept is full when the clock starts
+    for n in range(1, full + decisions + 1):
+        if n == full:
+            gc.collect()
+            begin = process_time_ns()
+        now = n * COST_NS
+        (group,) = job.groups
+        ran = Ran((1,), COST_NS, 0, now, now - COST_NS, {}, (None,))
+        stream = facts[group.boxes[0]].reads[0]
+        came = SegmentArrived(Segment(now, stream, n, 1, (), None))
+        ended = JobEnded(job.order, (Done(group.boxes, ran),), None, COST_NS)
+        job = next(i for i in engine.handle(now, came, ended) if isinstance(i, StartJob))
+    return (process_time_ns() - begin) / decisions, engine.journal
+
+
+def journal_costs(blocks: int, decisions: int = 10_000) -> dict[str, float]:
+    """CPU time (ns) per decision."""
+    found: dict[str, list[float]] = {}
+    for _ in range(blocks):
+        without_ns, _ = looped(decisions, 0)
+        with_ns, journal = looped(decisions, MOST_WEIGHT)
+        kept, entries = Journal(journal.origin), journal.entries()
+        gc.disable()
+        begin = process_time_ns()
+        for entry in entries:
+            kept.add(entry.now_ns, entry.events, entry.answer)
+        added = process_time_ns()
+        gc.enable()
+        for entry in entries:
+            entry_line(entry.number, entry)
+        costs = {
+            "loop": without_ns,
+            "journal, kept": (added - begin) / len(entries),
+            "journal, kept and collected": with_ns - without_ns,
+            "journal, encoded": (process_time_ns() - added) / len(entries),
+        }
+        for label, cost_ns in costs.items():
+            found.setdefault(label, []).append(cost_ns)
+    return {label: median(costs) for label, costs in found.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
@@ -202,8 +265,10 @@ def main() -> None:
         seconds = (perf_counter_ns() - begin) / 1e9
         print(f"{label}: done after {seconds:.0f} s", file=sys.stderr, flush=True)
     growth = {label: costs[sizes[-1]][label] / costs[sizes[0]][label] for label in costs[sizes[0]]}
+    journal = journal_costs(args.blocks)
     if args.json:
         result = {
+            "journal_ns_per_decision": journal,
             "ns_per_decision": {str(n): costs[n] for n in sizes},
             "growth": growth,
             "bucketing_flat": growth["bucketing"] <= 2.0,
@@ -215,6 +280,9 @@ def main() -> None:
     for label, factor in growth.items():
         row = "".join(f"{costs[n][label] / 1e3:12.2f}" for n in sizes)
         print(f"{label:18}{row}{factor:9.2f}x")
+    print(f"\n{'µs per decision':30}{'share of 10 000 a second':>28}")
+    for label, cost_ns in journal.items():
+        print(f"{label:30}{cost_ns / 1e3:10.2f}{cost_ns / 1e5 * 1e2:17.1f} %")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_a_policy_says_why_it_decided_otherwise() -> None:
 
 
 def test_runs_hold_what_they_are_kept_for() -> None:
-    """Windows, failures, busy cores, commands and another policy."""
+    """Windows, failures, busy cores, commands, a full log and another policy."""
     import pyarrow.parquet as pq
 
     told = {
@@ -70,5 +70,5 @@ def test_runs_hold_what_they_are_kept_for() -> None:
         '"CAST_INVALID_INPUT' in text or "CAST_INVALID_INPUT" in text for text in told.values()
     )
     assert '["Woke",[' in told["planned"]
-    for event in ("SwitchPolicy", "AddQuery", "Drop", "Pause", "Resume", "SetPriority"):
+    for event in ("SwitchPolicy", "AddQuery", "Drop", "Pause", "Resume", "SetPriority", "LogFull"):
         assert f'["{event}",' in told["operated"]

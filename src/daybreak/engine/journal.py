@@ -23,9 +23,9 @@ from daybreak.policies.base import BasePolicy
 
 #: What is kept in memory weighs at most this: an entry counts for 8, and for one more with every
 #: query of a cell that it starts a job of. A unit takes about 250 bytes (a small job is 3 KB), so
-#: this is 50 MB: four minutes of a run with 100 entries a second. Half as many are two minutes,
-#: twice as many 100 MB.
-MOST_WEIGHT = 200_000
+#: this is 15 MB: two minutes of a run with 60 entries a second. Half as many are one minute. Twice
+#: as many are 30 MB, and the garbage collector looks at a hundred thousand objects more.
+MOST_WEIGHT = 60_000
 ENTRY_WEIGHT = 8
 #: Entries that wait for the thread that writes them, which comes once a second: beyond that the
 #: oldest go, and the record has a gap. Ten times what a loop does in a second; 60 MB at worst, half
