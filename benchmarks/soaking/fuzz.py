@@ -26,7 +26,7 @@ from benchmarks.soaking.application import pipeline
 from daybreak.model import Arrivals
 from daybreak.model.errors import ConfigError
 from daybreak.model.pipeline import Pipeline
-from daybreak.model.specs import SinkSpec
+from daybreak.model.specs import IngestWay, SinkSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,7 +236,7 @@ def directories(
     return counts
 
 
-def application(spark: SparkSession, folder: Path, source: Path) -> App:
+def application(spark: SparkSession, folder: Path, source: Path, ingest: IngestWay = "auto") -> App:
     """A small application with a source of Spark's and a window; all of its input is there."""
     from daybreak.spark.app import App
 
@@ -248,7 +248,7 @@ def application(spark: SparkSession, folder: Path, source: Path) -> App:
     app = App(spark, name="damaged", folder=folder)
     app.stream(
         "s", format="json", schema="n INT, at TIMESTAMP", path=str(source), time="at",
-        retain="1 hour", options={"maxFilesPerTrigger": 1},
+        retain="1 hour", options={"maxFilesPerTrigger": 1}, ingest=ingest,
     )  # fmt: skip
     app.query("q", sql="SELECT n FROM s", sink={"format": "json", "path": "out"})
     app.query("w", sql="SELECT count(*) AS n FROM s GROUP BY window(at, '10 seconds')")

@@ -41,10 +41,18 @@ TABLE_STAGES = {
 }
 #: Stages of an application whose executors write segments and results; see large_kills.py.
 LARGE_STAGES = {
-    "write files": ("daybreak.spark.ingest.stream_source", "", "write_files"),
+    "write files": ("daybreak.spark.ingest.direct.source", "", "write_files"),
     "list files": ("daybreak.spark.log.segments", "SegmentStore", "_listed_files"),
     "stage by tasks": ("daybreak.spark.tasks.executors", "Executors", "_write"),
     "deliver view": ("daybreak.spark.sinks.views", "ViewSink", "deliver"),
+}
+#: Stages of a stream that is read directly; see large_kills.py.
+DIRECT_STAGES = {
+    "read": ("daybreak.spark.ingest.direct.reading", "PieceReader", "read"),
+    "keep malformed": ("daybreak.spark.ingest.dead_letters", "DeadLetters", "prepare"),
+    "move position": ("daybreak.spark.log.segment_log", "", "move_source"),
+    "pass": ("daybreak.spark.ingest.direct.supply", "FileSupply", "passed"),
+    "place malformed": ("daybreak.spark.ingest.dead_letters", "DeadLetters", "_place"),
 }
 #: Any rename of a file, wherever it happens.
 RENAME = "rename"
@@ -74,7 +82,8 @@ def fatal(call: Callable[..., Any], count: int, moment: str) -> Callable[..., An
 
 def holder_of(stage: str) -> tuple[Any, str]:
     """What has the function of a stage, a class or a module, and the function's name."""
-    module, cls, name = (STAGES | KAFKA_STAGES | TABLE_STAGES | LARGE_STAGES)[stage]
+    every = STAGES | KAFKA_STAGES | TABLE_STAGES | LARGE_STAGES | DIRECT_STAGES
+    module, cls, name = every[stage]
     found: Any = import_module(module)
     return (getattr(found, cls) if cls else found), name
 

@@ -98,10 +98,12 @@ def test_rows_kept_aside_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_damaged_checkpoint_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    answer_all(application(spark, tmp_path, tmp_path / "in"), run)
+    run, arriving = tmp_path / "run", tmp_path / "in"
+    answer_all(application(spark, tmp_path, arriving, ingest="spark"), run)
     (run / "checkpoints/s/metadata").write_bytes(b"x" * 300)
     with pytest.raises(
         ConfigError, match=r"stream 's': Spark does not start it from .*checkpoints"
     ):
-        answer_all(application(spark, tmp_path, tmp_path / "in"), run)
+        answer_all(application(spark, tmp_path, arriving, ingest="spark"), run)
+    with pytest.raises(ConfigError, match=r"stream 's': .*checkpoints/s/metadata cannot be read"):
+        answer_all(application(spark, tmp_path, arriving), run)

@@ -20,7 +20,7 @@ from tests.until import until
 from daybreak.model import Arrivals
 from daybreak.model.limits import Limits
 from daybreak.spark.app import App
-from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.failures import LogUnavailable, disk_is_full
 from daybreak.spark.log.durable import sync_files
 from daybreak.spark.run import Run
 from daybreak.spark.upkeep.maintenance import prune
@@ -177,7 +177,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_file_source_that_meets_a_full_disk_first_waits_for_room(
     spark: SparkSession, tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its checkpoint is the first to be refused; more often than retries, and nothing ends.
+    """Its position is the first to be refused; more often than retries, and nothing ends.
 
     What the disk refuses meanwhile, events among it, is there once there is room.
     """
@@ -207,7 +207,7 @@ def test_a_file_source_that_meets_a_full_disk_first_waits_for_room(
             until(lambda: sources.errors().get("files"), "the source notices")
             until(lambda: failed() > limits.retries + 2, "it tries again and again")
             run.healthy()
-            assert "No space left on device" in sources.errors()["files"]
+            assert disk_is_full(sources.errors()["files"])
             assert "Traceback" not in sources.errors()["files"]
             assert not sources.stopped()
         run.drain()
@@ -248,7 +248,7 @@ def test_what_spark_could_not_write_keeps_no_stream_from_its_first_micro_batch(
     arriving, run_dir = tmp_path / "in", tmp_path / "run"
     arriving.mkdir()
     app = App(spark, name="first", folder=tmp_path)
-    app.stream("files", format="json", schema="reading BIGINT", path="in")
+    app.stream("files", format="json", schema="reading BIGINT", path="in", ingest="spark")
     app.query("all", sql="SELECT reading FROM files")
     with app.run("fcfs", run_dir=run_dir, workers=1) as run:
         run.drain()

@@ -11,7 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from benchmarks.soaking.application import delivered, left_behind, pipeline, start
 from benchmarks.soaking.kills import await_delivery, kills
-from benchmarks.soaking.life import KAFKA_STAGES, LARGE_STAGES, STAGES, TABLE_STAGES, holder_of
+from benchmarks.soaking.large_kills import direct_kills
+from benchmarks.soaking.life import (
+    DIRECT_STAGES,
+    KAFKA_STAGES,
+    LARGE_STAGES,
+    STAGES,
+    TABLE_STAGES,
+    holder_of,
+)
 from benchmarks.soaking.quick_jvm import quick_jvm
 
 from daybreak.runtime.report import RunReport
@@ -41,7 +49,9 @@ def test_told_to_stop_it_ends_in_a_report(tmp_path: Path, told: signal.Signals) 
     assert json.loads((tmp_path / "runs/pipeline/lock").read_text()) == {}, "nobody holds it"
 
 
-@pytest.mark.parametrize("stage", [*STAGES, *KAFKA_STAGES, *TABLE_STAGES, *LARGE_STAGES])
+@pytest.mark.parametrize(
+    "stage", [*STAGES, *KAFKA_STAGES, *TABLE_STAGES, *LARGE_STAGES, *DIRECT_STAGES]
+)
 def test_every_stage_is_one_that_the_process_comes_to(stage: str) -> None:
     """A kill at a function that was renamed would never come."""
     holder, name = holder_of(stage)
@@ -55,3 +65,14 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     found = kills(KILLS, seed, tmp_path, print)
     assert found["wrong"] == []
     assert found["kills"] == KILLS
+
+
+@pytest.mark.parametrize("count", [KILLS, pytest.param(60, marks=pytest.mark.soak)])
+def test_a_stream_that_is_read_directly_loses_nothing_at_any_stage(
+    tmp_path: Path, count: int
+) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    found = direct_kills(count, seed, tmp_path, print)
+    assert found["wrong"] == [], (tmp_path / "log.txt").read_text()[-3000:]
+    assert found["kills"] == count

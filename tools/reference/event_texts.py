@@ -38,6 +38,10 @@ MEANINGS = {
     "source-failed": "A source failed and is restarted; at level error it is not.",
     "stream-stopped": "A source failed too often. Its stream stops, the others go on.",
     "source-restarted": "A source was restarted.",
+    "ingest-by-spark": "A stream cannot be read directly, for the reason that is given; a "
+    "StreamingQuery reads it.",
+    "ingest-by-jobs": "Direct reads of a stream failed three times in a row where Spark jobs "
+    "succeeded; jobs read it until the next start.",
     "folder-polled": "inotify cannot watch a source's folder (its limits are in "
     "`/proc/sys/fs/inotify`); it is listed at each trigger instead.",
     "file-skipped": "A source passes over a file whose name is not UTF-8, or a folder that looks "

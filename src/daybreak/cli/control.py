@@ -13,7 +13,7 @@ from daybreak.cli.console import console, print_json
 from daybreak.engine.story import text_of
 from daybreak.model.errors import ConfigError
 from daybreak.report.text import count, duration, table
-from daybreak.report.top import stream_lines
+from daybreak.report.top import ingest_lines, stream_lines
 from daybreak.runtime.control import call
 from daybreak.runtime.snapshot import Snapshot
 
@@ -62,7 +62,7 @@ def queries(
             )
         )  # fmt: skip
     to.print(table(rows))
-    for line in stream_lines(now):
+    for line in (*stream_lines(now), *ingest_lines(now)):
         to.print(line, highlight=False, markup=False)
     for name, until in now.undeclared.items():
         line = f"query {name} is not declared; its place is kept until {until}"

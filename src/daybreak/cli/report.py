@@ -14,6 +14,7 @@ from daybreak.report.overload import dropped_table, overload_lines
 from daybreak.report.run import (
     as_json,
     class_table,
+    ingest_lines,
     job_lines,
     loss_lines,
     plot_run,
@@ -64,7 +65,7 @@ def report(
     to.print(table(time_table(found)))
     for line in overload_lines(found):
         to.print(line)
-    for line in (*job_lines(found), *loss_lines(found)):
+    for line in (*job_lines(found), *ingest_lines(found), *loss_lines(found)):
         to.print(line, markup=False, highlight=False)
     if can_draw():
         to.print(f"picture: {plot_run(found, png or record / 'report.png')}")

@@ -129,6 +129,15 @@ def _passed_line(part: str, passed: Mapping[str, int]) -> str:
     return f"{what} through the driver: {total}{f' ({shown})' if shown else ''}"
 
 
+def ingest_lines(report: RunReport) -> list[str]:
+    """Who read the streams, and why not all were read directly."""
+    ways: Mapping[str, str] = report.manifest.get("ingest", {})
+    direct = sum(way == "direct" for way in ways.values())
+    lines = [f"streams: {direct} of {len(ways)} were read directly"] if ways else []
+    others = [f"stream {s} was read by {way}" for s, way in ways.items() if way != "direct"]
+    return [*lines, *others[:_MOST_REASONS]]
+
+
 def loss_lines(report: RunReport) -> list[str]:
     """What did not become an answer, each in a line: given up, malformed, no longer recorded."""
     about = report.manifest

@@ -44,6 +44,7 @@ def top_frame(
         parts.append(Text(f"and {rest} more", style="dim"))
     parts += _errors(shown)
     parts += [_plain(line, style="red") for line in stream_lines(s)]
+    parts += [_plain(line, style="dim") for line in ingest_lines(s)[:ERRORS]]
     parts.append(_jobs(s, jobs[-JOBS:]))
     parts += [_plain(f"{task}: {why}", style="red") for task, why in s.troubles.items()]
     return Group(*parts)
@@ -56,6 +57,12 @@ def stream_lines(s: Snapshot) -> list[str]:
         for row in s.streams
         if row.error is not None
     ]
+
+
+def ingest_lines(s: Snapshot) -> list[str]:
+    """Streams that are not read directly, each in a line with the reason."""
+    ways = {row.name: row.ingest for row in s.streams if row.ingest}
+    return [f"stream {name} is read by {way}" for name, way in ways.items() if way != "direct"]
 
 
 def _rank(q: QueryRow) -> int:

@@ -173,12 +173,14 @@ def _streams(report: RunReport, record: Path) -> tuple[StreamRow, ...]:
     dead = report.manifest.get("dead_letters", {})
     passed = report.manifest.get("rows_through_driver", {}).get("streams", {})
     stopped = report.manifest.get("stopped_streams", {})
+    ingest = report.manifest.get("ingest", {})
     views = {name.removeprefix(_VIEW) for name in report.queries if name.startswith(_VIEW)}
     return tuple(
         StreamRow(
             name, name in views, rows, round(rows / max(report.duration_s, 1e-9), 1), 0, 0,
             dead.get(name, 0), blocked=False, error=stopped.get(name),
             rows_through_driver=passed.get(name, 0), stopped=name in stopped,
+            ingest=ingest.get(name, ""),
         )
         for name, rows in arrived.items()
     )  # fmt: skip

@@ -146,6 +146,9 @@ class StreamRow(NamedTuple):
     rows_through_driver: int = 0
     #: Whether its source has failed too often and is no longer started; see ``error``.
     stopped: bool = False
+    #: Who reads its source, and why: ``direct``, ``jobs: ...``, or ``spark: ...`` for a
+    #: StreamingQuery; empty where nothing reads.
+    ingest: str = ""
 
 
 class OffsetRow(NamedTuple):

@@ -54,12 +54,23 @@ class BatchSizes:
         ``records``: how many its source counts, where it counts them.
         """
         if records is not None:
-            return round(records * self._record_bytes), None
+            return self.expected_of(None, records), None
         plan = frame._jdf.queryExecution().optimizedPlan()
         stated = int(str(plan.stats().sizeInBytes()))
-        if stated >= _UNKNOWN:
-            return self._last, None  # such sources rarely send much more than before
-        return round(stated * self._ratio), stated
+        known = None if stated >= _UNKNOWN else stated
+        return self.expected_of(known, None), known
+
+    def expected_of(self, stated: int | None, records: int | None) -> int:
+        """Bytes that a batch will take in memory, by what its source states or counts."""
+        if records is not None:
+            return round(records * self._record_bytes)
+        if stated is None:
+            return self._last  # such sources rarely send much more than before
+        return round(stated * self._ratio)
+
+    def stated_of(self, took: int) -> int:
+        """What a source states of a batch that will take so many bytes in memory."""
+        return round(took / self._ratio)
 
     def learn(self, took: int, rows: int, stated: int | None, records: int | None) -> None:
         """A batch has been read."""

@@ -26,15 +26,12 @@ from daybreak.model.secrets import without_secrets
 from daybreak.model.specs import StreamSpec
 from daybreak.runtime.clock import CLOCK
 from daybreak.spark.failures import LogUnavailable, disk_is_full, one_line, one_line_of_java
-from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import (
     MALFORMED,
-    DeadLetters,
     parted,
     reads_malformed,
     with_malformed,
 )
-from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.kafka_source import Position, check_source, kafka_frame
 from daybreak.spark.ingest.large_batches import (
     BatchSizes,
@@ -42,13 +39,13 @@ from daybreak.spark.ingest.large_batches import (
     write_files,
     write_malformed,
 )
+from daybreak.spark.ingest.parts import IngestParts
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.outage import explained, passes
 from daybreak.spark.log.durable import remove_unfinished
 from daybreak.spark.log.rows import Part
 from daybreak.spark.log.rundir import RunDirectory
-from daybreak.spark.log.segments import OnSegment, SegmentStore
 
 #: Types that PySpark turns into structs of fields that must not be NULL, and fails at a NULL.
 _COMPOSED = ("variant", "geometry", "geography")
@@ -63,22 +60,16 @@ class StreamSource:
         spec: StreamSpec,
         folder: Path,
         rundir: RunDirectory,
-        store: SegmentStore,
-        on_segment: OnSegment,
-        dead: DeadLetters,
-        backpressure: Backpressure,
-        gate: IngestGate,
-        driver_batch_bytes: int,
+        parts: IngestParts,
     ) -> None:
-        """``driver_batch_bytes``: larger micro-batches are written by executors."""
         self.name = spec.name
         self._spec = spec
-        self._store = store
-        self._on_segment = on_segment
-        self._dead = dead
-        self._backpressure = backpressure
-        self._gate = gate
-        self._most_bytes = driver_batch_bytes
+        self._store = parts.store
+        self._on_segment = parts.on_segment
+        self._dead = parts.dead_letters
+        self._backpressure = parts.backpressure
+        self._gate = parts.gate
+        self._most_bytes = parts.driver_batch_bytes
         self._sizes = BatchSizes(spec.format)
         self._stopping = threading.Event()
         self._checkpoint = rundir.checkpoint(spec.name)
@@ -227,14 +218,11 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
     if spec.format is None:
         raise ConfigError(place, "has no format", 'give one, such as format = "json"')
     options = resolved(spec.options, place)
-    path = options.pop("path", None)
+    declared, path = options.pop("path", None), source_path(spec, folder)
     if spec.format == KAFKA and path is not None:
         raise ConfigError(place, "a Kafka stream has no path", 'name its topic: subscribe = "..."')
-    if path is not None and "://" not in path:
-        full = (folder / path).resolve()
-        if not full.exists():
-            raise ConfigError(place, f"path {path!r} does not exist", "create it, or correct it")
-        path = str(full)
+    if path is not None and "://" not in path and not Path(path).exists():
+        raise ConfigError(place, f"path {declared!r} does not exist", "create it, or correct it")
     try:
         schema = spec.schema
         if spec.format == KAFKA:
@@ -247,6 +235,12 @@ def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFram
         return reader.load(path) if path is not None else reader.load()
     except (PySparkException, Py4JError) as error:  # not all of Spark's errors have a class here
         raise ConfigError(place, f"Spark refuses it: {_first_line(error)}", "correct it") from None
+
+
+def source_path(spec: StreamSpec, folder: Path) -> str | None:
+    """The path of a source as Spark is given it, if it has one: a URI, or an absolute one."""
+    path = resolved(spec.options, f"stream {spec.name!r}").get("path")
+    return path if path is None or "://" in path else str((folder / path).resolve())
 
 
 def stream_schema(spark: SparkSession, spec: StreamSpec, folder: Path) -> StructType:

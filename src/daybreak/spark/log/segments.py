@@ -106,16 +106,14 @@ class SegmentStore(SegmentIndex):
                 )  # fmt: skip
             elif move is not None:
                 self._log.move_source(move)
-            self._announce(segment, listed, move)
+            self._announce(segment, listed, moved=move is not None)
             return segment
 
-    def _announce(
-        self, segment: Segment | None, listed: OnSegment, move: SourceMove | None
-    ) -> None:
+    def _announce(self, segment: Segment | None, listed: OnSegment, *, moved: bool) -> None:
         """Queries hear of a segment before the wait for the disk."""
         if segment is not None:
             listed(segment)
-        if segment is not None or move is not None:
+        if segment is not None or moved:
             self._log.sync()
 
     def catch_up(self, stream: str, listed: OnSegment) -> None:
@@ -136,7 +134,7 @@ class SegmentStore(SegmentIndex):
         write: WriteParts,
         arrival_ns: int,
         listed: OnSegment = _nobody,
-        move: SourceMove | None = None,
+        move: Callable[[], SourceMove] | None = None,
         *,
         moves_time: bool = True,
     ) -> Segment | None:
@@ -144,6 +142,7 @@ class SegmentStore(SegmentIndex):
 
         ``write`` is given a fresh folder and the column with the event time; it gives the files
         that the segment consists of, durable. It is not called for a batch that is known.
+        ``move``, as of ``append``, is called after it.
         """
         text = canonical(offsets)
         with self._turn(stream):
@@ -159,12 +158,12 @@ class SegmentStore(SegmentIndex):
             elif parts:
                 segment = self._listed_files(
                     parts, stream=stream, checkpoint_id=checkpoint_id, batch_id=batch_id,
-                    offsets=text, arrival_ns=arrival_ns, file=file, move=move,
-                    moves_time=moves_time,
+                    offsets=text, arrival_ns=arrival_ns, file=file,
+                    move=None if move is None else move(), moves_time=moves_time,
                 )  # fmt: skip
             elif move is not None:
-                self._log.move_source(move)
-            self._announce(segment, listed, move)
+                self._log.move_source(move())
+            self._announce(segment, listed, moved=move is not None)
             return segment
 
     def _listed_files(

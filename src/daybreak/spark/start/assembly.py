@@ -97,7 +97,7 @@ def _assemble(application: CheckedApplication, run_dir: Path, options: Options) 
             accepted, storage, engine, runners, keeping, limits.job_timeout_s, threads
         )
         inflow = start_inflow(
-            accepted, storage, scheduling.arrivals.on_segment, keeping.backpressure,
+            accepted, storage, scheduling.arrivals, keeping.backpressure, keeping.ways,
             scheduling.driver.gate, limits, threads,
         )  # fmt: skip
         control = start_control(accepted, storage, scheduling, keeping, inflow, limits, threads)

@@ -8,6 +8,7 @@ from daybreak.engine.engine import Engine
 from daybreak.runtime.journal_file import JournalRecorder
 from daybreak.runtime.standing import ChangeLog
 from daybreak.spark.ingest.backpressure import Backpressure
+from daybreak.spark.ingest.parts import StreamWay
 from daybreak.spark.start.run_storage import Storage
 from daybreak.spark.start.startup import Accepted, Options
 from daybreak.spark.tasks.prepared.plans import Plans
@@ -25,6 +26,8 @@ class Keeping:
     record: RunRecord
     #: Makes the sources wait for room.
     backpressure: Backpressure
+    #: Who reads each stream that is read.
+    ways: dict[str, StreamWay]
     retention: Retention
     maintenance: Maintenance
 
@@ -41,9 +44,11 @@ def make_keeping(
     catalog, log, limits = accepted.catalog, storage.log, options.limits
     changes = ChangeLog(figures.start_ns, accepted.emit)
     backpressure = Backpressure()
+    ways: dict[str, StreamWay] = {}
     manifest = Manifest(
         catalog, engine, log, storage.dead_letters, accepted.late, changes, options.shedding, plans,
         figures.monitor, figures.start_ns, storage.store.driver_rows, backpressure,
+        ways,
     )  # fmt: skip
     record = RunRecord(
         storage.rundir.record, limits.record_max_bytes, figures, manifest,
@@ -54,4 +59,4 @@ def make_keeping(
         backpressure, limits.log_max_bytes, accepted.emit,
     )  # fmt: skip
     maintenance = Maintenance(retention, accepted.clocks, backpressure, record)
-    return Keeping(figures, changes, record, backpressure, retention, maintenance)
+    return Keeping(figures, changes, record, backpressure, ways, retention, maintenance)

@@ -22,6 +22,7 @@ from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.late_rows import LateRows
+from daybreak.spark.ingest.parts import StreamWay
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.driver_rows import DriverRows
 from daybreak.spark.tasks.prepared.plans import Plans
@@ -71,6 +72,7 @@ class Manifest:
     start_ns: int
     driver_rows: DriverRows
     backpressure: Backpressure
+    ways: Mapping[str, StreamWay]
 
     def as_json(self) -> dict[str, object]:
         application, view = self.catalog.application, self.engine.view
@@ -100,6 +102,7 @@ class Manifest:
             "changes": self.changes.entries,
             **({"shedding": asdict(self.shedding)} if self.shedding else {}),
             "failures": view.parked,
+            "ingest": {stream: way.shown for stream, way in self.ways.items()},
             "stopped_streams": dict(self.backpressure.stopped),
             "lost": self.log.losses(),
             "late": {name: n for name, n in self.late.counts.items() if n},

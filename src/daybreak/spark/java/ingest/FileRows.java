@@ -247,12 +247,15 @@ class FileRows extends SourceRows {
         if (base != null) {
             reader = reader.option("basePath", base.toString());
         }
-        Dataset<?> frame = (Dataset<?>) reader.load((String[]) paths.toArray(new String[0]));
-        if (!Arrays.equals(frame.schema().fieldNames(), columns.fieldNames())) {
+        Dataset<?> loaded = (Dataset<?>) reader.load((String[]) paths.toArray(new String[0]));
+        if (!Arrays.equals(loaded.schema().fieldNames(), columns.fieldNames())) {
             throw new IllegalStateException(
                 "the folders of its files give other columns than those of the stream: "
-                + String.join(", ", frame.schema().fieldNames()));
+                + String.join(", ", loaded.schema().fieldNames()));
         }
-        return frame;
+        // As in a micro-batch no column is left out: which records are malformed depends on those
+        // that are read, and Spark refuses to read the texts of malformed ones alone.
+        return session.internalCreateDataFrame(
+            loaded.queryExecution().toRdd(), loaded.schema(), false);
     }
 }
