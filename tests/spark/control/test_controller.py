@@ -150,7 +150,7 @@ class World:
         inflow = Inflow(
             app.streams, store, sources, KafkaWatch(sources.positions),
             EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead", self.log),
-            Backpressure(), StreamRates(),
+            Backpressure(), StreamRates(), {},
         )  # fmt: skip
         undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)
         self.changes = ChangeLog(figures.start_ns, self.emit)
