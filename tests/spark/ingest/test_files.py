@@ -247,6 +247,7 @@ def test_a_failing_read_says_what_a_job_would(
         with pytest.raises((PySparkException, Py4JError)) as by_job:
             intake.frame_of_files([file]).toArrow()
         assert one_line(by_job.value) == str(raised.value)
+    assert not intake._file.exists(), "it takes memory"
 
 
 def test_missing_and_corrupt_files_are_ignored_where_that_is_declared(

@@ -7,7 +7,7 @@ them: types, modes, malformed records, time zones and encodings are Spark's.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
@@ -73,19 +73,17 @@ class Intake:
             self.way = cast(Literal["files", "offsets"], str(self._java.way()))
         except (Py4JError, PySparkException) as error:
             raise NoIntake(_reason(error)) from None
+        except TypeError as error:  # a class that is missing is called as if it were a package
+            raise NoIntake(f"Spark's classes are not as expected: {error}") from None
         self._file = _memory().path / f"intake-{next(_NUMBERS)}"
 
     def read_files(self, files: Sequence[FoundFile], most_bytes: int = MOST_BYTES) -> pa.Table:
         """The rows of some files, in the order of the files."""
-        with _failing():
-            written = self._java.readFiles(_lines(files), str(self._file), most_bytes)
-        return self._table(written)
+        return self._read(self._java.readFiles, most_bytes, _lines(files))
 
     def read_range(self, start: str, end: str, most_bytes: int = MOST_BYTES) -> pa.Table:
         """The rows after one offset up to another, partition by partition."""
-        with _failing():
-            written = self._java.readRange(start, end, str(self._file), most_bytes)
-        return self._table(written)
+        return self._read(self._java.readRange, most_bytes, start, end)
 
     def initial(self) -> str:
         """The offset at which a new stream starts."""
@@ -128,8 +126,10 @@ class Intake:
         with _failing():
             self._java.stop()
 
-    def _table(self, written: int) -> pa.Table:
+    def _read(self, method: Callable[..., int], most_bytes: int, *what: str) -> pa.Table:
         try:
+            with _failing():
+                written = method(*what, str(self._file), most_bytes)
             if written == _INTERRUPTED:
                 raise IntakeInterrupted("the read was interrupted")
             if written == _TOO_LARGE:
