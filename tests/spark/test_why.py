@@ -195,7 +195,7 @@ def test_the_stages_of_an_answer_add_up(spark: SparkSession, tmp_path: Path) -> 
     at = f"{found.at(found.worst[0].committed_ns):%H:%M:%S}"
     assert why(folder, "fire", at=at, last_s=10).worst[0] == found.worst[0]
     (folder / "record" / WAITS_FILE).rename(tmp_path / "aside")
-    with pytest.raises(ConfigError, match="an earlier Daybreak recorded it"):
+    with pytest.raises(ConfigError, match="an earlier Daybreak recorded it, it governs"):
         why(folder, "fire")
 
 

@@ -199,7 +199,8 @@ def noted_answers(stretch: RecordedStretch, query: str) -> list[SlowAnswer]:
     rows = _rows(stretch, WAITS_FILE, query)
     if rows is None:
         raise ConfigError(
-            str(stretch.record), "holds no waits: an earlier Daybreak recorded it, or it simulated",
+            str(stretch.record),
+            "holds no waits: an earlier Daybreak recorded it, it governs, or it simulated",
             "name a run on Spark of this version",
         )  # fmt: skip
     found = [SlowAnswer(**row) for row in rows if stretch.from_s <= row["committed_ns"] / 1e9]
