@@ -211,10 +211,13 @@ def test_a_neighbour_that_overruns_is_named_first(
         world.settle()
         with world.answers():
             # Its row is in the log before the neighbour takes the only worker, which sources need.
+            world.run.pause("hourly")
+            world.write(1, "bulk")
+            until(lambda: world.row("hourly").waiting, "the neighbour waits")
             world.run.pause("fire")
             world.write()
             until(lambda: world.row("fire").waiting, "the alarm waits")
-            world.write(1, "bulk")
+            world.run.resume("hourly")
             until(lambda: world.running("hourly") > 0, "the neighbour runs")
             paused_s = world.row("fire").oldest_s
             world.run.resume("fire")
