@@ -227,7 +227,7 @@ def check_replays(policy: type[BasePolicy], seeds: range) -> int:
         try:
             run.run()
             assert_repeats_itself(run.engine)
-            if seed % 5 == 0:
+            if seed % 10 == 0:
                 assert_lines_repeat(run.engine)
         except Exception as error:
             error.add_note(f"of RandomRun({policy.__name__}(), {seed})")

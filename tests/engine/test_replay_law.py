@@ -42,7 +42,7 @@ class ReadsTheClock(FirstComeFirstServed):
 class KeepsState(BasePolicy):
     """Decides by what all engines of the process have done."""
 
-    name = "keeps-state"
+    name = "fcfs"  # a journal names it, and another of that name reads it
     calls = count()
 
     def decide(self, now_ns: int, worker: int) -> Plan | None:
