@@ -57,7 +57,7 @@ def test_files_are_read_once_over_every_change_of_way(spark: SparkSession, tmp_p
     ways: list[Way] = ["spark", "spark", "direct", "direct", "spark", "direct", "spark"]
     last = []
     for number, way in enumerate(ways):
-        arrive(tmp_path, f"{number} %41", 2 * number, 2 * number + 1)
+        arrive(tmp_path, f"{number} %41 é日 a=1+b&c,d;e@f!'(x)", 2 * number, 2 * number + 1)
         run(spark, tmp_path, way)
         last += batches(tmp_path)[-1:]
     assert answered(tmp_path) == list(range(2 * len(ways)))
@@ -200,3 +200,20 @@ def test_a_checkpoint_that_is_gone_is_refused(
     shutil.rmtree(tmp_path / "run/checkpoints/r")
     with pytest.raises(ConfigError, match="which was deleted or replaced"):
         run(spark, tmp_path, way)
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [("in", {"recursiveFileLookup": "true"}), ("file://{}/in/*/x*", {}), ("file://{}/in/sub", {})],
+    ids=["recursive", "pattern", "uri"],
+)
+def test_files_beyond_one_folder_are_read_once_over_changes_of_way(
+    spark: SparkSession, tmp_path: Path, path: str, options: dict[str, str]
+) -> None:
+    (tmp_path / "in/sub").mkdir(parents=True)
+    ways: list[Way] = ["direct", "spark", "direct"]
+    for number, way in enumerate(ways):
+        made = arrive(tmp_path, f"x {number} é=1", number)
+        made.rename(tmp_path / "in/sub" / made.name)
+        run(spark, tmp_path, way, path=path.format(tmp_path), options=options)
+    assert answered(tmp_path) == list(range(len(ways)))

@@ -18,10 +18,10 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
 
 from daybreak.model import ConfigError
 from daybreak.runtime.clock import CLOCK
+from daybreak.spark.ingest.direct.paths import path_of, uri_of
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import make_folder, move_durably, sync_files
 from daybreak.spark.log.positions import Position, ReadFile
@@ -129,8 +129,8 @@ def files_read(folders: StreamFolders, left: LeftOff) -> list[ReadFile]:
         if path.name.removesuffix(".compact").isdigit():
             for entry in _entries(path):
                 if entry["batchId"] <= last:
-                    local = _local(entry["path"])
-                    found[local] = (local, entry["timestamp"], 0)
+                    name = path_of(entry["path"])
+                    found[name] = (name, entry["timestamp"], 0)
     return list(found.values())
 
 
@@ -179,8 +179,7 @@ def go_to_spark(log: CommitLog, position: Position, folders: StreamFolders) -> N
 
 def _file_lines(files: Iterable[ReadFile]) -> Iterator[str]:
     for path, mtime_ms, _ in files:
-        uri = f"file://{quote(path)}" if path.startswith("/") else path
-        yield json.dumps({"path": uri, "timestamp": mtime_ms, "batchId": 0})
+        yield json.dumps({"path": uri_of(path), "timestamp": mtime_ms, "batchId": 0})
 
 
 def _set_aside(folders: StreamFolders) -> None:
@@ -221,11 +220,6 @@ def _numbers(folder: Path) -> set[int]:
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines()[1:]
     return (json.loads(line) for line in lines if line)
-
-
-def _local(uri: str) -> str:
-    """A path as direct reads name it, of a URI as Spark's log of a source has it."""
-    return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
 
 
 def _damaged(path: Path, stream: str, error: Exception) -> ConfigError:

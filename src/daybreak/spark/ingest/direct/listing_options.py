@@ -133,8 +133,8 @@ def why_not(spark: SparkSession, path: str, options: Mapping[str, str]) -> str |
         ListingOptions.of(spark, options)
     except NoListing as reason:
         return str(reason)
-    if not is_folder(path, options):
-        return "its files are not those of one local folder"
+    if not is_folder(path, options) and _is_set(options, "fileNameOnly"):
+        return "fileNameOnly compares the files of several folders"
     if (Path(local_path(path)) / "_spark_metadata").exists():
         return "a sink's log (_spark_metadata) says which of its files count"
     return _of_settings(spark)

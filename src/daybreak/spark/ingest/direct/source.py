@@ -109,6 +109,8 @@ class DirectSource:
         self._thread = threading.Thread(target=self._run, name=f"ingest-{stream}", daemon=True)
 
     def start(self) -> None:
+        # Rows may be there until it has asked: the stream is not silent.
+        self._parts.backpressure.shows(self.name)
         self._thread.start()
 
     def stop(self) -> None:
