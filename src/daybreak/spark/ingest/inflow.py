@@ -5,77 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from daybreak.engine.inbox import Tick
-from daybreak.model.errors import ConfigError
 from daybreak.model.specs import StreamSpec
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import StreamRow
 from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
-from daybreak.spark.ingest.direct.choice import DirectStreams
-from daybreak.spark.ingest.direct.intake import NoIntake
 from daybreak.spark.ingest.event_clocks import EventClocks
-from daybreak.spark.ingest.generator import FORMAT as GENERATOR
-from daybreak.spark.ingest.generator import GeneratorSource
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.late_rows import LateRows
-from daybreak.spark.ingest.parts import IngestParts, StreamWay
+from daybreak.spark.ingest.parts import StreamWay
 from daybreak.spark.ingest.rates import StreamRates
-from daybreak.spark.ingest.sources import Source, Sources
-from daybreak.spark.ingest.stream_source import StreamSource
-from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.log.segments import SegmentStore
 from daybreak.spark.sinks.views import FORMAT as VIEW
-
-
-@dataclass(frozen=True)
-class SourceFactory:
-    """Makes the source of a stream: once at the start, and again when it has failed."""
-
-    spark: SparkSession
-    folder: Path
-    streams: Mapping[str, StreamSpec]
-    rundir: RunDirectory
-    parts: IngestParts
-    direct: DirectStreams
-
-    def __call__(self, stream: str) -> Source:
-        spec = self.streams[stream]
-        if spec.format == GENERATOR:
-            return GeneratorSource(
-                spec, self.parts.store, self.parts.on_segment, self.parts.backpressure
-            )
-        known = self.parts.ways.get(stream)
-        if known is None and spec.ingest == "spark":
-            known = StreamWay("spark", 'ingest = "spark"')
-        if known is None or known.way != "spark":
-            try:
-                source = self.direct.make(spec)
-            except NoIntake as reason:
-                known = self._without_intake(spec, str(reason))
-            else:
-                self.parts.ways.setdefault(stream, StreamWay("direct"))
-                return source
-        self.parts.ways[stream] = known
-        self.direct.to_spark(stream)
-        return StreamSource(self.spark, spec, self.folder, self.rundir, self.parts)
-
-    def _without_intake(self, spec: StreamSpec, reason: str) -> StreamWay:
-        """The way of a stream that cannot be read directly, where that is allowed."""
-        place = f"stream {spec.name!r}"
-        if spec.name in self.parts.ways:  # at the start it could: no reason to change the way
-            raise ConfigError(place, f"cannot be read any more: {reason}", "correct it")
-        if spec.ingest == "direct":
-            remedy = 'correct it, or declare ingest = "auto"'
-            raise ConfigError(place, f"cannot be read directly: {reason}", remedy)
-        why = f"a StreamingQuery reads it: {reason}"
-        self.parts.emit("ingest-by-spark", why, stream=spec.name)
-        return StreamWay("spark", reason)
 
 
 @dataclass(frozen=True)

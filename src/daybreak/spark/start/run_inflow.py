@@ -8,10 +8,11 @@ from daybreak.model.limits import Limits
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.direct.choice import DirectStreams
 from daybreak.spark.ingest.gate import IngestGate
-from daybreak.spark.ingest.inflow import Inflow, SourceFactory
+from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.parts import IngestParts, StreamWay
 from daybreak.spark.ingest.rates import StreamRates
+from daybreak.spark.ingest.source_factory import SourceFactory
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.start.run_scheduling import Arrivals
 from daybreak.spark.start.run_storage import Storage
