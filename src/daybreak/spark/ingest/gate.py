@@ -73,21 +73,52 @@ class StreamSteps:
 
 
 @dataclass
-class Step:
-    """A step that a source may take."""
-
-    #: How much it may read, in the unit of what the source said there is.
-    most: int
-    #: How much it did read, where the source knows; 0: all of that.
-    took: int = 0
-
-
-@dataclass
 class _Waiting:
     """A source's thread that asked for a step."""
 
     came: threading.Event = field(default_factory=threading.Event)
     grant: Ingest | None = None
+
+
+class Step:
+    """A step that a source takes: of at most ``most``, of which it read ``took``.
+
+    A step that cannot be cut beforehand, such as a large file, is divided while it runs: between
+    two parts ``again`` lets others have their turn.
+    """
+
+    def __init__(
+        self, gate: IngestGate, stream: str, shown_ns: int, stopping: threading.Event
+    ) -> None:
+        self._gate = gate
+        self._stream = stream
+        self._shown_ns = shown_ns
+        self._stopping = stopping
+        self._grant: Ingest | None = None
+        self._began_ns = 0
+        #: How much may be read, in the unit of what the source said there is.
+        self.most = 0
+        #: How much was read, where the source knows; 0: all of that.
+        self.took = 0
+
+    def begin(self, amount: int) -> None:
+        """Waits until a step over at most ``amount`` may begin."""
+        amount = max(1, amount)
+        self._grant = self._gate.ask(self._stream, amount, self._shown_ns, self._stopping)
+        self.most = amount if self._grant is None else min(amount, self._grant.most)
+        self.took, self._began_ns = 0, time.monotonic_ns()
+
+    def end(self, *, well: bool) -> None:
+        """Ends it; one that did not end well teaches nothing."""
+        took_ns = time.monotonic_ns() - self._began_ns
+        self._gate.ended(self._stream, self._grant, took_ns, self.took or self.most, well=well)
+
+    def again(self, took: int, left: int) -> int:
+        """Ends this part of a step and waits for the next; gives how much that may take."""
+        self.took = took
+        self.end(well=True)
+        self.begin(left)
+        return self.most
 
 
 class IngestGate:
@@ -109,25 +140,18 @@ class IngestGate:
     def step(
         self, stream: str, amount: int, shown_ns: int, stopping: threading.Event
     ) -> Iterator[Step]:
-        """Waits until a step over at most ``amount`` may begin; its time ends with the block.
+        """Waits until a step over at most ``amount`` may begin; it ends with the block.
 
         ``Stopped`` if the source is to stop meanwhile.
         """
-        known = self.steps(stream)
-        step, grant = Step(max(1, amount)), None
-        if known.cost.of(step.most) >= FREE_NS:
-            grant = self._granted(stream, step.most, shown_ns, known, stopping)
-            step = Step(min(step.most, grant.most))
-        began_ns = time.monotonic_ns()
+        step = Step(self, stream, shown_ns, stopping)
+        step.begin(amount)
         try:
             yield step
-            known.cost.learn(step.took or step.most, time.monotonic_ns() - began_ns)
-        finally:
-            took_ns = time.monotonic_ns() - began_ns
-            known.steps += 1
-            known.work_ns += took_ns
-            if grant is not None:
-                self._tell(Ingested(stream, grant.grant, took_ns))
+        except BaseException:
+            step.end(well=False)
+            raise
+        step.end(well=True)
 
     def open(self, grant: Ingest) -> None:
         """Lets a step begin; called on the loop's thread."""
@@ -139,14 +163,13 @@ class IngestGate:
         waiting.grant = grant
         waiting.came.set()
 
-    def _granted(
-        self,
-        stream: str,
-        amount: int,
-        shown_ns: int,
-        known: StreamSteps,
-        stopping: threading.Event,
-    ) -> Ingest:
+    def ask(
+        self, stream: str, amount: int, shown_ns: int, stopping: threading.Event
+    ) -> Ingest | None:
+        """Waits for a grant; None for a step so short that it needs none."""
+        known = self.steps(stream)
+        if known.cost.of(amount) < FREE_NS:
+            return None
         waiting, asked_ns = _Waiting(), time.monotonic_ns()
         with self._guard:
             self._waiting[stream] = waiting
@@ -155,13 +178,22 @@ class IngestGate:
         while not waiting.came.wait(WATCH_S):
             if stopping.is_set():
                 self._withdraw(stream, waiting)
-        if stopping.is_set() and waiting.grant is not None:
-            self._tell(Ingested(stream, waiting.grant.grant, 0))
-            raise Stopped
         assert waiting.grant is not None
         known.granted += 1
         known.waited_ns += time.monotonic_ns() - asked_ns
         return waiting.grant
+
+    def ended(
+        self, stream: str, grant: Ingest | None, took_ns: int, amount: int, *, well: bool
+    ) -> None:
+        """Notes the end of a step, and lets its worker go."""
+        known = self.steps(stream)
+        known.steps += 1
+        known.work_ns += took_ns
+        if well:
+            known.cost.learn(amount, took_ns)
+        if grant is not None:
+            self._tell(Ingested(stream, grant.grant, took_ns))
 
     def _withdraw(self, stream: str, waiting: _Waiting) -> None:
         """Asks no more; ``Stopped``, unless the grant has just come."""

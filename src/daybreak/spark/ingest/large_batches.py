@@ -6,7 +6,9 @@ Which ones those are is decided before a row is read: by what the source states 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  # its usual name
@@ -23,6 +25,7 @@ from pyspark.sql.types import (
 from daybreak.spark.ingest.dead_letters import MALFORMED
 from daybreak.spark.log.hadoop_names import to_write
 from daybreak.spark.log.large_segments import Footers, make_durable, read_footers
+from daybreak.spark.log.rows import Part
 from daybreak.spark.log.tables import ARRIVAL
 
 #: Rows of a file, before it is known how long rows are, and its size in memory later.
@@ -117,14 +120,37 @@ class RowsDiffer(Exception):
     """The files hold another number of rows than the batch had; the batch is repeated."""
 
 
-def write_files(
-    frame: DataFrame, folder: Path, time: str | None, file_rows: int
-) -> tuple[Footers, int]:
-    """Lets executors write a micro-batch into a fresh folder; durable when it returns.
+class Written(NamedTuple):
+    """What executors wrote of a batch."""
 
-    Gives what was written, and how many malformed records were not. Files are as tasks that
-    succeeded left them: the job's committer moves no others into the folder.
+    footers: Footers
+    #: How many malformed records they left out, and the pieces that have some.
+    malformed: int
+    suspects: tuple[DataFrame, ...]
+
+
+def write_files(
+    pieces: Iterable[DataFrame], folder: Path, time: str | None, file_rows: int
+) -> Written:
+    """Lets executors write a batch into a fresh folder, piece by piece; durable when it returns.
+
+    Malformed records are left out. Files are as tasks that succeeded left them: a job's committer
+    moves no others into the folder.
     """
+    footers, malformed, suspects = Footers((), 0, 0), 0, []
+    for piece in pieces:
+        found, bad = _write_piece(piece, folder, time, file_rows, footers.parts)
+        footers = footers.with_those_of(found)
+        malformed += bad
+        suspects += [piece] if bad else []
+    make_durable(folder, footers.parts)
+    return Written(footers, malformed, tuple(suspects))
+
+
+def _write_piece(
+    frame: DataFrame, folder: Path, time: str | None, file_rows: int, before: Sequence[Part]
+) -> tuple[Footers, int]:
+    """Gives what was written beside the files that were there ``before``, and what was left out."""
     conf = frame.sparkSession.conf  # of the source's own session
     conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
@@ -140,20 +166,20 @@ def write_files(
         "mapreduce.fileoutputcommitter.algorithm.version": "1",
         "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     }
-    rows.write.options(**options).parquet(to_write(folder))
-    found, counted = read_footers(folder, time), seen.get
+    rows.write.options(**options).mode("append").parquet(to_write(folder))
+    found, counted = read_footers(folder, time, {part.name for part in before}), seen.get
     if found.rows + counted["malformed"] != counted["all"]:
         raise RowsDiffer(f"{found.rows} rows in {folder}, of {counted}")
-    make_durable(folder, found.parts)
     return found, counted["malformed"]
 
 
-def write_malformed(frame: DataFrame, folder: Path, arrival_ns: int) -> None:
-    """Lets executors write the malformed records of a micro-batch into a fresh folder."""
-    texts = frame.where(F.col(MALFORMED).isNotNull()).select(
-        # Spark passes on what it read: bytes that need not be UTF-8.
-        F.make_valid_utf8(MALFORMED).alias("record"),
-        F.lit(arrival_ns).cast("long").alias("arrival_ns"),
-    )
+def write_malformed(pieces: Iterable[DataFrame], folder: Path, arrival_ns: int) -> None:
+    """Lets executors write the malformed records of a batch into a fresh folder."""
     marks = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
-    texts.write.options(**marks).parquet(to_write(folder))
+    for piece in pieces:
+        texts = piece.where(F.col(MALFORMED).isNotNull()).select(
+            # Spark passes on what it read: bytes that need not be UTF-8.
+            F.make_valid_utf8(MALFORMED).alias("record"),
+            F.lit(arrival_ns).cast("long").alias("arrival_ns"),
+        )
+        texts.write.options(**marks).mode("append").parquet(to_write(folder))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from daybreak.spark.ingest.large_batches import (
     write_malformed,
 )
 from daybreak.spark.ingest.parts import IngestParts
+from daybreak.spark.ingest.pieces import in_pieces
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.outage import explained, passes
@@ -150,10 +152,10 @@ class StreamSource:
         # A micro-batch is not cut: Spark has planned it.
         with self._gate.step(self.name, expected, shown_ns, self._stopping) as step:
             if expected > self._most_bytes and can_be_files(frame.schema):
-                took, rows = self._write(frame, batch_id, offsets)
+                took, rows = self._write(in_pieces(frame, step, expected), batch_id, offsets)
             else:
                 took, rows = self._collect(frame, batch_id, offsets)
-            step.took = took
+                step.took = took
         self._sizes.learn(took, rows, stated, records)
         if self.position is not None and offsets:
             self.position.read_to(offsets[0])
@@ -175,21 +177,23 @@ class StreamSource:
         )
         return table.nbytes, table.num_rows
 
-    def _write(self, frame: DataFrame, batch_id: int, offsets: list[Any]) -> tuple[int, int]:
+    def _write(
+        self, pieces: Iterable[DataFrame], batch_id: int, offsets: list[Any]
+    ) -> tuple[int, int]:
         """Past the driver; gives the bytes and rows of the batch."""
         arrival_ns, took, rows = CLOCK.now_ns(), 0, 0
 
         def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
             nonlocal took, rows
-            found, malformed = write_files(frame, folder, time_column, self._sizes.file_rows)
-            took, rows = found.bytes, found.rows
-            if malformed:
+            written = write_files(pieces, folder, time_column, self._sizes.file_rows)
+            took, rows = written.footers.bytes, written.footers.rows
+            if written.malformed:
                 self._store.confirm()
                 self._dead.keep_files(
-                    self.name, batch_id, malformed,
-                    lambda aside: write_malformed(frame, aside, arrival_ns),
+                    self.name, batch_id, written.malformed,
+                    lambda aside: write_malformed(written.suspects, aside, arrival_ns),
                 )  # fmt: skip
-            return found.parts
+            return written.footers.parts
 
         self._store.append_files(
             self.name,

@@ -8,7 +8,7 @@ written twice. Rows have no arrival stamp, which is the segment's.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -42,6 +42,12 @@ class Footers:
     #: Uncompressed.
     bytes: int
 
+    def with_those_of(self, others: Footers) -> Footers:
+        """These files, then others."""
+        return Footers(
+            self.parts + others.parts, self.rows + others.rows, self.bytes + others.bytes
+        )
+
 
 def new_folder(stream: str, seq: int, run: int) -> str:
     """The name of a folder for one attempt to write a segment."""
@@ -49,10 +55,13 @@ def new_folder(stream: str, seq: int, run: int) -> str:
     return f"{file_name(stream)}/{seq:012d}-{run:04d}-{uuid4().hex[:8]}/"
 
 
-def read_footers(folder: Path, time: str | None = None) -> Footers:
-    """Looks at the end of every file; no row is read. ``time``: the column with the event time."""
+def read_footers(folder: Path, time: str | None = None, besides: Collection[str] = ()) -> Footers:
+    """Looks at the end of every file; no row is read.
+
+    ``time``: the column with the event time. ``besides``: names of files that are left out.
+    """
     parts, size = [], 0
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(path for path in folder.glob("*.parquet") if path.name not in besides):
         metadata = pq.read_metadata(path)
         if not metadata.num_rows:
             continue
