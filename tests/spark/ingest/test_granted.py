@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 ROWS = 40_000
 
 
-@pytest.mark.parametrize("way", ["spark"])
+@pytest.mark.parametrize("way", ["spark", "direct"])
 def test_a_long_step_is_granted_and_its_worker_comes_back(
     spark: SparkSession, tmp_path: Path, way: IngestWay
 ) -> None:

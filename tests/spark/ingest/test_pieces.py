@@ -13,7 +13,7 @@ from daybreak.engine.instructions import Ingest
 from daybreak.spark.ingest.dead_letters import MALFORMED
 from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.large_batches import write_files, write_malformed
-from daybreak.spark.ingest.pieces import TASK_BYTES, in_pieces
+from daybreak.spark.ingest.pieces import TASK_BYTES, finely_parted, in_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +48,7 @@ def history(spark: SparkSession, folder: Path, *, bad: int = -1) -> DataFrame:
     if bad >= 0:
         lines[bad] = '{"n": "no number"}\n'
     path.write_text("".join(lines))
-    session = spark.newSession()
-    session.conf.set("spark.sql.files.maxPartitionBytes", TASK_BYTES)
-    reader = session.read.option("columnNameOfCorruptRecord", MALFORMED)
+    reader = finely_parted(spark.newSession()).read.option("columnNameOfCorruptRecord", MALFORMED)
     return reader.schema(f"n BIGINT, text STRING, {MALFORMED} STRING").json(str(path))
 
 

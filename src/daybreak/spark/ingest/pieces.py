@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from daybreak.spark.ingest.gate import Step
 from daybreak.spark.java.loader import JavaPackage
@@ -22,15 +22,18 @@ from daybreak.spark.java.loader import JavaPackage
 TASK_BYTES = 4 << 20
 
 
+def finely_parted(session: SparkSession) -> SparkSession:
+    """Lets a session of a source's own divide files into partitions that make short tasks."""
+    session.conf.set("spark.sql.files.maxPartitionBytes", TASK_BYTES)
+    return session
+
+
 def in_pieces(frame: DataFrame, step: Step, expected_bytes: int) -> Iterator[DataFrame]:
     """Yields the rows of a batch as several frames, each to be read in a step of its own.
 
-    ``frame`` is of a session of the source's own. ``expected_bytes``: what the whole batch counts
-    in the unit of the steps.
+    ``expected_bytes``: what the whole batch counts in the unit of the steps.
     """
     spark = frame.sparkSession
-    # Where Spark has planned the batch already, this is for those that follow.
-    spark.conf.set("spark.sql.files.maxPartitionBytes", TASK_BYTES)
     context = spark.sparkContext
     try:
         made = JavaPackage(context._gateway, "ingest").new("Pieces", frame._jdf)

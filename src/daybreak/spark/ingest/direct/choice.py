@@ -43,6 +43,7 @@ from daybreak.spark.ingest.direct.supply import (
 from daybreak.spark.ingest.kafka_source import Position as KafkaPosition
 from daybreak.spark.ingest.kafka_source import positions
 from daybreak.spark.ingest.parts import IngestParts
+from daybreak.spark.ingest.pieces import finely_parted
 from daybreak.spark.ingest.stream_source import read_stream, source_path
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.options import topics
@@ -83,7 +84,7 @@ class DirectStreams:
             self._settle(stream)
         folders = self.folders(stream)
         position = finish(self.log, stream, folders)
-        session = cloned(self.spark)
+        session = finely_parted(cloned(self.spark))
         frame = read_stream(session, spec, self.folder)
         path = source_path(spec, self.folder)
         listing = self._listing_options(session, spec, path)

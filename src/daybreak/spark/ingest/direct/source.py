@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from daybreak.engine.inbox import Tick
@@ -29,6 +29,7 @@ from daybreak.spark.ingest.direct.intake import Intake, IntakeFailed, IntakeInte
 from daybreak.spark.ingest.direct.reading import PieceReader
 from daybreak.spark.ingest.direct.supply import Piece, Supply
 from daybreak.spark.ingest.direct.time_pace import TimePace
+from daybreak.spark.ingest.gate import Step
 from daybreak.spark.ingest.kafka_source import Position as KafkaPosition
 from daybreak.spark.ingest.large_batches import (
     BatchSizes,
@@ -37,6 +38,7 @@ from daybreak.spark.ingest.large_batches import (
     write_malformed,
 )
 from daybreak.spark.ingest.parts import IngestParts
+from daybreak.spark.ingest.pieces import in_pieces
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.outage import explained, passes
 from daybreak.spark.log.positions import Malformed, Position, SourceMove
@@ -173,7 +175,7 @@ class DirectSource:
                 with self._parts.gate.step(
                     self.name, shown.bytes, shown.shown_at_ns, self._stopping
                 ) as granted:
-                    granted.took = self.step(granted.most).bytes
+                    self.step(granted)
                 shown = self.left()
             supply.rest(self._stopping)
             least_s = self._parts.load.least_s()
@@ -220,14 +222,15 @@ class DirectSource:
         piece = self._piece(self._parts.driver_batch_bytes)
         return Shown(max(1, self._expected(piece)), piece.shown_at_ns)
 
-    def step(self, most_bytes: int) -> Ingested:
-        """Takes the next piece of what was discovered, of about ``most_bytes`` in memory."""
-        piece = self._piece(most_bytes)
+    def step(self, granted: Step) -> Ingested:
+        """Takes the next piece of what was discovered, of about as many bytes as were granted."""
+        piece = self._piece(granted.most)
         records, expected = self._records(piece), self._expected(piece)
         if expected > self._parts.driver_batch_bytes and self._can_be_files:
-            done = self._write(piece)
+            done = self._write(piece, in_pieces(piece.frame(), granted, expected))
         else:
             done = self._collect(piece, expected)
+            granted.took = done.bytes
         self._opened().passed(piece)
         self._sizes.learn(done.bytes, done.rows, piece.stated_bytes, records)
         if self.position is not None and piece.range is not None:
@@ -252,22 +255,22 @@ class DirectSource:
         self._parts.load.spent(time.monotonic() - began_s)
         return Ingested(table.num_rows, table.nbytes, piece.stated_bytes)
 
-    def _write(self, piece: Piece) -> Ingested:
-        """Past the driver."""
-        frame, dead, batch_id = piece.frame(), self._parts.dead_letters, self._batch_id
+    def _write(self, piece: Piece, frames: Iterable[DataFrame]) -> Ingested:
+        """Past the driver; ``frames`` are its rows, in steps of their own."""
+        dead, batch_id = self._parts.dead_letters, self._batch_id
         move, took, rows = self._move(piece, None), 0, 0
 
         def write(folder: Path, time_column: str | None) -> tuple[Part, ...]:
             nonlocal move, took, rows
-            found, malformed = write_files(frame, folder, time_column, self._sizes.file_rows)
-            took, rows = found.bytes, found.rows
-            if malformed:
+            written = write_files(frames, folder, time_column, self._sizes.file_rows)
+            took, rows = written.footers.bytes, written.footers.rows
+            if written.malformed:
                 kept = dead.prepare_files(
-                    self.name, batch_id, malformed,
-                    lambda aside: write_malformed(frame, aside, piece.shown_at_ns),
+                    self.name, batch_id, written.malformed,
+                    lambda aside: write_malformed(written.suspects, aside, piece.shown_at_ns),
                 )  # fmt: skip
                 move = self._move(piece, kept)
-            return found.parts
+            return written.footers.parts
 
         self._parts.store.append_files(
             self.name, move.position.checkpoint_id, batch_id, piece.offsets, write,
