@@ -41,7 +41,7 @@ TABLE_STAGES = {
 }
 #: Stages of an application whose executors write segments and results; see large_kills.py.
 LARGE_STAGES = {
-    "write files": ("daybreak.spark.ingest.direct.source", "", "write_files"),
+    "write files": ("daybreak.spark.ingest.direct.direct_source", "", "write_files"),
     "list files": ("daybreak.spark.log.segments", "SegmentStore", "_listed_files"),
     "stage by tasks": ("daybreak.spark.tasks.executors", "Executors", "_write"),
     "deliver view": ("daybreak.spark.sinks.views", "ViewSink", "deliver"),

@@ -11,7 +11,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.model.limits import Limits
 from daybreak.model.pipeline import Pipeline
 from daybreak.model.specs import SinkSpec, StreamSpec
-from daybreak.spark.ingest.kafka_source import Position, positions
+from daybreak.spark.ingest.kafka_source import KafkaPosition, positions
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.ingest.sources import Sources
 from daybreak.spark.kafka.options import servers, topics
@@ -68,10 +68,10 @@ def test_offsets_are_read_as_spark_writes_them(tmp_path: Path) -> None:
         (tmp_path / "commits" / str(batch)).touch()
         (tmp_path / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"in":{{"0":{batch}}}}}')
     kafka = StreamSpec(name="s", format="kafka", options={SERVERS: "a:1"})
-    position = Position.of(kafka, tmp_path)
+    position = KafkaPosition.of(kafka, tmp_path)
     assert position is not None
     assert position.read == {"in": {0: 10}}, "where the last start ended"
-    assert Position.of(StreamSpec(name="s", format="json"), tmp_path) is None
+    assert KafkaPosition.of(StreamSpec(name="s", format="json"), tmp_path) is None
 
 
 def test_an_outage_is_one_line_with_place_and_remedy() -> None:

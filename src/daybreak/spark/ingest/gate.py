@@ -80,7 +80,7 @@ class _Waiting:
     grant: Ingest | None = None
 
 
-class Step:
+class SourceStep:
     """A step that a source takes: of at most ``most``, of which it read ``took``.
 
     A step that cannot be cut beforehand, such as a large file, is divided while it runs: between
@@ -139,12 +139,12 @@ class IngestGate:
     @contextmanager
     def step(
         self, stream: str, amount: int, shown_ns: int, stopping: threading.Event
-    ) -> Iterator[Step]:
+    ) -> Iterator[SourceStep]:
         """Waits until a step over at most ``amount`` may begin; it ends with the block.
 
         ``Stopped`` if the source is to stop meanwhile.
         """
-        step = Step(self, stream, shown_ns, stopping)
+        step = SourceStep(self, stream, shown_ns, stopping)
         step.begin(amount)
         try:
             yield step

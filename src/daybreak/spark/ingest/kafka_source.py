@@ -92,7 +92,7 @@ def positions(offsets: str) -> Positions:
     }
 
 
-class Position:
+class KafkaPosition:
     """How far a source has read. Written by the source's thread, read by any."""
 
     def __init__(self, options: Mapping[str, str], read: Positions) -> None:
@@ -100,7 +100,7 @@ class Position:
         self.read = read
 
     @classmethod
-    def of(cls, spec: StreamSpec, checkpoint: Path) -> Position | None:
+    def of(cls, spec: StreamSpec, checkpoint: Path) -> KafkaPosition | None:
         """None if the stream is not read from Kafka."""
         if spec.format != FORMAT:
             return None

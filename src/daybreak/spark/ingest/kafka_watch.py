@@ -17,7 +17,7 @@ from daybreak.model.errors import ConfigError
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.runtime.snapshot import OffsetRow
 from daybreak.spark.failures import one_line
-from daybreak.spark.ingest.kafka_source import Position
+from daybreak.spark.ingest.kafka_source import KafkaPosition
 from daybreak.spark.kafka.cluster import Cluster, Offsets
 from daybreak.spark.kafka.options import servers, unreachable
 
@@ -30,7 +30,7 @@ class KafkaWatch:
     """The offsets of a run's Kafka sources. ``status`` may be called from any thread."""
 
     def __init__(
-        self, positions: Callable[[], Mapping[str, Position]], emit: Emit = silent
+        self, positions: Callable[[], Mapping[str, KafkaPosition]], emit: Emit = silent
     ) -> None:
         self._positions = positions
         self._emit = emit
@@ -85,7 +85,7 @@ class KafkaWatch:
             # A tenth of a thread at most, however many partitions there are.
             wait_s = max(EVERY_S, 9 * (time.monotonic() - began_s))
 
-    def _poll(self, stream: str, position: Position) -> None:
+    def _poll(self, stream: str, position: KafkaPosition) -> None:
         why = unreachable(servers(position.options, f"stream {stream!r}"), _PROBE_S)
         ends: Offsets = {}
         try:
@@ -99,7 +99,7 @@ class KafkaWatch:
         self._ends[stream] = ends
         self._note(stream, position, why)
 
-    def _note(self, stream: str, position: Position, why: str | None) -> None:
+    def _note(self, stream: str, position: KafkaPosition, why: str | None) -> None:
         """One event when a broker stops answering, and one when it answers again."""
         if why is not None and stream not in self.troubles:
             text = (

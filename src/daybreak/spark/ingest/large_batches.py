@@ -120,7 +120,7 @@ class RowsDiffer(Exception):
     """The files hold another number of rows than the batch had; the batch is repeated."""
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """What executors wrote of a batch."""
 
     footers: Footers
@@ -131,7 +131,7 @@ class Written(NamedTuple):
 
 def write_files(
     pieces: Iterable[DataFrame], folder: Path, time: str | None, file_rows: int
-) -> Written:
+) -> WrittenFiles:
     """Lets executors write a batch into a fresh folder, piece by piece; durable when it returns.
 
     Malformed records are left out. Files are as tasks that succeeded left them: a job's committer
@@ -144,7 +144,7 @@ def write_files(
         malformed += bad
         suspects += [piece] if bad else []
     make_durable(folder, footers.parts)
-    return Written(footers, malformed, tuple(suspects))
+    return WrittenFiles(footers, malformed, tuple(suspects))
 
 
 def _write_piece(

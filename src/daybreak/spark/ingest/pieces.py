@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from daybreak.spark.ingest.gate import Step
+from daybreak.spark.ingest.gate import SourceStep
 from daybreak.spark.java.loader import JavaPackage
 
 #: Bytes of a file that a task of ingest reads: about 0.1 s of JSON on one core. Twice as many, and
@@ -28,7 +28,7 @@ def finely_parted(session: SparkSession) -> SparkSession:
     return session
 
 
-def in_pieces(frame: DataFrame, step: Step, expected_bytes: int) -> Iterator[DataFrame]:
+def in_pieces(frame: DataFrame, step: SourceStep, expected_bytes: int) -> Iterator[DataFrame]:
     """Yields the rows of a batch as several frames, each to be read in a step of its own.
 
     ``expected_bytes``: what the whole batch counts in the unit of the steps.

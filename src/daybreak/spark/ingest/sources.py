@@ -18,7 +18,7 @@ from daybreak.model.errors import ConfigError, ConfigErrors
 from daybreak.model.limits import Limits
 from daybreak.runtime.eventlog import Emit, silent
 from daybreak.spark.ingest.backpressure import Backpressure
-from daybreak.spark.ingest.kafka_source import Position
+from daybreak.spark.ingest.kafka_source import KafkaPosition
 from daybreak.spark.ingest.source_failure import PASSING, SourceFailure
 
 #: A source that has run so long since it was started is well again.
@@ -110,7 +110,7 @@ class Sources:
                     time.sleep(0.05)
         self.check()
 
-    def positions(self) -> dict[str, Position]:
+    def positions(self) -> dict[str, KafkaPosition]:
         """How far each Kafka source has read."""
         found = {n: getattr(k.source, "position", None) for n, k in list(self._kept.items())}
         return {name: position for name, position in found.items() if position is not None}

@@ -33,7 +33,7 @@ from daybreak.spark.ingest.dead_letters import (
     reads_malformed,
     with_malformed,
 )
-from daybreak.spark.ingest.kafka_source import Position, check_source, kafka_frame
+from daybreak.spark.ingest.kafka_source import KafkaPosition, check_source, kafka_frame
 from daybreak.spark.ingest.large_batches import (
     BatchSizes,
     can_be_files,
@@ -41,13 +41,14 @@ from daybreak.spark.ingest.large_batches import (
     write_malformed,
 )
 from daybreak.spark.ingest.parts import IngestParts
-from daybreak.spark.ingest.pieces import in_pieces
+from daybreak.spark.ingest.pieces import finely_parted, in_pieces
 from daybreak.spark.ingest.source_failure import SourceFailure
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.outage import explained, passes
 from daybreak.spark.log.durable import remove_unfinished
 from daybreak.spark.log.rows import Part
 from daybreak.spark.log.rundir import RunDirectory
+from daybreak.spark.session import cloned
 
 #: Types that PySpark turns into structs of fields that must not be NULL, and fails at a NULL.
 _COMPOSED = ("variant", "geometry", "geography")
@@ -77,7 +78,7 @@ class StreamSource:
         self._checkpoint = rundir.checkpoint(spec.name)
         self._frame = read_stream(spark, spec, folder)
         #: How far a Kafka source has read; None for other sources.
-        self.position = Position.of(spec, self._checkpoint)
+        self.position = KafkaPosition.of(spec, self._checkpoint)
         self._query: StreamingQuery | None = None
         #: What the newest micro-batch has raised here; Spark knows only the text of it.
         self._raised: Exception | None = None
@@ -214,6 +215,11 @@ class StreamSource:
         """The offsets Spark wrote ahead of this batch; the lines before them are not ours."""
         text = (self._checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8")
         return text.splitlines()[2:]
+
+
+def source_session(spark: SparkSession) -> SparkSession:
+    """Gives a source a session of its own, in which files are divided for short tasks."""
+    return finely_parted(cloned(spark))
 
 
 def read_stream(spark: SparkSession, spec: StreamSpec, folder: Path) -> DataFrame:

@@ -25,11 +25,11 @@ from daybreak.spark.ingest.direct.checkpoints import (
     keep_start,
     left_off,
 )
+from daybreak.spark.ingest.direct.direct_source import DirectSource
 from daybreak.spark.ingest.direct.inotify import Inotify
 from daybreak.spark.ingest.direct.intake import Intake, NoIntake
 from daybreak.spark.ingest.direct.listing import FolderListing
 from daybreak.spark.ingest.direct.listing_options import ListingOptions, is_folder, why_not
-from daybreak.spark.ingest.direct.source import DirectSource
 from daybreak.spark.ingest.direct.spark_listing import SparkListing, files_by_spark
 from daybreak.spark.ingest.direct.supply import (
     AskingPace,
@@ -40,18 +40,15 @@ from daybreak.spark.ingest.direct.supply import (
     OffsetSupply,
     Supply,
 )
-from daybreak.spark.ingest.kafka_source import Position as KafkaPosition
-from daybreak.spark.ingest.kafka_source import positions
+from daybreak.spark.ingest.kafka_source import KafkaPosition, positions
 from daybreak.spark.ingest.parts import IngestParts
-from daybreak.spark.ingest.pieces import finely_parted
-from daybreak.spark.ingest.stream_source import read_stream, source_path
+from daybreak.spark.ingest.stream_source import read_stream, source_path, source_session
 from daybreak.spark.kafka.options import FORMAT as KAFKA
 from daybreak.spark.kafka.options import topics
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.event_time import duration_us
 from daybreak.spark.log.positions import Position, PositionKind, ReadFile
 from daybreak.spark.log.rundir import RunDirectory
-from daybreak.spark.session import cloned
 
 #: Sources that read the files of a folder.
 FILE_FORMATS = ("json", "csv", "text", "xml", "parquet", "orc", "avro")
@@ -84,7 +81,7 @@ class DirectStreams:
             self._settle(stream)
         folders = self.folders(stream)
         position = finish(self.log, stream, folders)
-        session = finely_parted(cloned(self.spark))
+        session = source_session(self.spark)
         frame = read_stream(session, spec, self.folder)
         path = source_path(spec, self.folder)
         listing = self._listing_options(session, spec, path)

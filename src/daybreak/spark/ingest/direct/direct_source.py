@@ -29,8 +29,8 @@ from daybreak.spark.ingest.direct.intake import Intake, IntakeFailed, IntakeInte
 from daybreak.spark.ingest.direct.reading import PieceReader
 from daybreak.spark.ingest.direct.supply import Piece, Supply
 from daybreak.spark.ingest.direct.time_pace import TimePace
-from daybreak.spark.ingest.gate import Step
-from daybreak.spark.ingest.kafka_source import Position as KafkaPosition
+from daybreak.spark.ingest.gate import SourceStep
+from daybreak.spark.ingest.kafka_source import KafkaPosition
 from daybreak.spark.ingest.large_batches import (
     BatchSizes,
     can_be_files,
@@ -52,7 +52,7 @@ _STOP_S = 0.5
 WAIT_S = 10.0
 
 
-class Shown(NamedTuple):
+class NewRows(NamedTuple):
     """Rows that a source has and the log has not."""
 
     #: What the next step would take in memory, if nothing cuts it.
@@ -61,7 +61,7 @@ class Shown(NamedTuple):
     shown_at_ns: int
 
 
-class Ingested(NamedTuple):
+class PieceRead(NamedTuple):
     """The outcome of a step."""
 
     rows: int
@@ -205,7 +205,7 @@ class DirectSource:
         if watermark_us is not None:
             self._parts.on_tick(Tick(CLOCK.now_ns(), self.name, 0, watermark_us))
 
-    def discover(self) -> Shown | None:
+    def discover(self) -> NewRows | None:
         """What is to be read; None if nothing is new. It stays until steps have taken it."""
         supply, backpressure = self._opened(), self._parts.backpressure
         self._behind = supply.discover()
@@ -215,14 +215,14 @@ class DirectSource:
             backpressure.is_empty(self.name, listening=supply.listens)
         return self.left()
 
-    def left(self) -> Shown | None:
+    def left(self) -> NewRows | None:
         """What is left of that."""
         if not self._behind:
             return None
         piece = self._piece(self._parts.driver_batch_bytes)
-        return Shown(max(1, self._expected(piece)), piece.shown_at_ns)
+        return NewRows(max(1, self._expected(piece)), piece.shown_at_ns)
 
-    def step(self, granted: Step) -> Ingested:
+    def step(self, granted: SourceStep) -> PieceRead:
         """Takes the next piece of what was discovered, of about as many bytes as were granted."""
         piece = self._piece(granted.most)
         records, expected = self._records(piece), self._expected(piece)
@@ -238,7 +238,7 @@ class DirectSource:
         self._behind = not piece.is_last
         return done
 
-    def _collect(self, piece: Piece, expected: int) -> Ingested:
+    def _collect(self, piece: Piece, expected: int) -> PieceRead:
         """Through the driver."""
         shards = max(1, len(piece.files), self._partitions(piece))
         table, malformed = parted(self._reader.read(piece, expected, shards))
@@ -253,9 +253,9 @@ class DirectSource:
         )  # fmt: skip
         self._passed(move)
         self._parts.load.spent(time.monotonic() - began_s)
-        return Ingested(table.num_rows, table.nbytes, piece.stated_bytes)
+        return PieceRead(table.num_rows, table.nbytes, piece.stated_bytes)
 
-    def _write(self, piece: Piece, frames: Iterable[DataFrame]) -> Ingested:
+    def _write(self, piece: Piece, frames: Iterable[DataFrame]) -> PieceRead:
         """Past the driver; ``frames`` are its rows, in steps of their own."""
         dead, batch_id = self._parts.dead_letters, self._batch_id
         move, took, rows = self._move(piece, None), 0, 0
@@ -278,7 +278,7 @@ class DirectSource:
             moves_time=self._time.moves(is_last=piece.is_last),
         )  # fmt: skip
         self._passed(move)
-        return Ingested(rows, took, piece.stated_bytes)
+        return PieceRead(rows, took, piece.stated_bytes)
 
     @property
     def _batch_id(self) -> int:
