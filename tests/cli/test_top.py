@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 from rich.console import Console
 from tests.runtime.snapshots import snapshot
 
-from daybreak.report.top import SORTS, top_frame
+from daybreak.report.top import SORTS, ingest_lines, top_frame
 from daybreak.runtime.control import ControlServer
 
 COMMAND = [sys.executable, "-m", "daybreak", "top"]
@@ -135,3 +136,11 @@ def test_frames_fit_eighty_columns(sort: str) -> None:
         assert any(part in line for line in lines), part
     parked = next(i for i, line in enumerate(lines) if "parked" in line)
     assert parked < next(i for i, line in enumerate(lines) if "running" in line)
+
+
+def test_streams_that_waited_for_their_turn_are_named() -> None:
+    seen = snapshot()
+    waited = seen.streams[0]._replace(ingest="direct", ingest_work_s=3.0, ingest_waited_s=9.5)
+    lines = ingest_lines(replace(seen, streams=(waited, seen.streams[1])))
+    assert lines == ["stream readings was read for 3 s and waited 9.5 s for its turn"]
+    assert ingest_lines(seen) == []

@@ -160,6 +160,11 @@ def _streams(rows: tuple[StreamRow, ...]) -> Iterator[Metric]:
         tuples=("Tuples that have arrived.", lambda s: s.arrived),
         dead_letters=("Malformed records that were kept aside.", lambda s: s.dead_letters),
         rows_through_driver=("Rows that the driver has held.", _passed),
+        ingest_seconds=("Time that reading it took.", lambda s: s.ingest_work_s),
+        ingest_wait_seconds=(
+            "Time that it waited until the scheduler let it read.",
+            lambda s: s.ingest_waited_s,
+        ),
     )
     yield from _gauges(
         "stream",

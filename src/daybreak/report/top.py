@@ -31,6 +31,8 @@ FRAME_LINES = 16
 JOBS = 4
 #: Errors of queries that are shown, at most.
 ERRORS = 4
+#: A stream that has waited so long for the scheduler in all is named.
+LONG_WAIT_S = 1.0
 
 
 def top_frame(
@@ -60,9 +62,17 @@ def stream_lines(s: Snapshot) -> list[str]:
 
 
 def ingest_lines(s: Snapshot) -> list[str]:
-    """Streams that are not read directly, each in a line with the reason."""
+    """Streams that are not read directly, with the reason, and those that waited for their turn."""
     ways = {row.name: row.ingest for row in s.streams if row.ingest}
-    return [f"stream {name} is read by {way}" for name, way in ways.items() if way != "direct"]
+    return [
+        *(f"stream {name} is read by {way}" for name, way in ways.items() if way != "direct"),
+        *(
+            f"stream {row.name} was read for {duration(row.ingest_work_s)} and waited "
+            f"{duration(row.ingest_waited_s)} for its turn"
+            for row in s.streams
+            if row.ingest_waited_s >= LONG_WAIT_S
+        ),
+    ]
 
 
 def _rank(q: QueryRow) -> int:

@@ -149,6 +149,9 @@ class StreamRow(NamedTuple):
     #: Who reads its source, and why: ``direct``, ``jobs: ...``, or ``spark: ...`` for a
     #: StreamingQuery; empty where nothing reads.
     ingest: str = ""
+    #: Time that reading it took, and that it waited for the scheduler to let it read.
+    ingest_work_s: float = 0.0
+    ingest_waited_s: float = 0.0
 
 
 class OffsetRow(NamedTuple):

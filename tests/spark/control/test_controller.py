@@ -48,6 +48,7 @@ from daybreak.spark.declared.catalog import Catalog
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.inflow import Inflow
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.late_rows import LateRows
@@ -150,7 +151,7 @@ class World:
         inflow = Inflow(
             app.streams, store, sources, KafkaWatch(sources.positions),
             EventClocks(store, app.streams, {}, 0), late, DeadLetters(folder / "dead", self.log),
-            Backpressure(), StreamRates(), {},
+            Backpressure(), StreamRates(), {}, IngestGate(lambda _event: None),
         )  # fmt: skip
         undeclared = Undeclared(self.log, store, self.emit, app.streams, {"gone": 10**15}, 0, 0)
         self.changes = ChangeLog(figures.start_ns, self.emit)

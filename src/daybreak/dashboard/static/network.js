@@ -127,7 +127,7 @@ function node(box) {
     });
     g.addEventListener("pointermove", (event) => {
       const s = run.head.streams.find((s) => s.name === box.name);
-      if (s) tip(event, s.name, [["arrived", count(s.arrived)], ["through the driver", count(s.rows_through_driver)], ["kept segments", count(s.segments)], ["read", s.ingest || "–"]]);
+      if (s) tip(event, s.name, [["arrived", count(s.arrived)], ["through the driver", count(s.rows_through_driver)], ["kept segments", count(s.segments)], ["read", s.ingest || "–"], ["reading took", `${s.ingest_work_s.toFixed(1)} s`], ["waited for its turn", `${s.ingest_waited_s.toFixed(1)} s`]]);
     });
     g.addEventListener("pointerleave", untip);
     return g;

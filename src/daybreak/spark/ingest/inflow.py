@@ -14,6 +14,7 @@ from daybreak.spark.failures import LogUnavailable
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
+from daybreak.spark.ingest.gate import IngestGate
 from daybreak.spark.ingest.kafka_watch import KafkaWatch
 from daybreak.spark.ingest.late_rows import LateRows
 from daybreak.spark.ingest.parts import StreamWay
@@ -37,6 +38,7 @@ class Inflow:
     backpressure: Backpressure
     rates: StreamRates
     ways: Mapping[str, StreamWay]
+    gate: IngestGate
 
     def start(self, streams: Iterable[str]) -> None:
         """Starts the sources of these streams that do not run yet."""
@@ -70,7 +72,7 @@ class Inflow:
         passed = self.store.driver_rows.streams
         rows = []
         for name, spec in self.streams.items():
-            kept = self.store.segments(name)
+            kept, steps = self.store.segments(name), self.gate.steps(name)
             rows.append(
                 StreamRow(
                     name=name,
@@ -85,6 +87,8 @@ class Inflow:
                     rows_through_driver=passed.get(name, 0),
                     stopped=name in stopped,
                     ingest=self.ways[name].shown if name in self.ways else "",
+                    ingest_work_s=round(steps.work_ns / 1e9, 3),
+                    ingest_waited_s=round(steps.waited_ns / 1e9, 3),
                 )
             )
         return tuple(rows)

@@ -48,7 +48,7 @@ def start_inflow(
     inflow = Inflow(
         application.streams, storage.store, sources, KafkaWatch(sources.positions, emit),
         accepted.clocks, accepted.late, storage.dead_letters, backpressure, StreamRates(),
-        ways,
+        ways, gate,
     )  # fmt: skip
     threads.callback(direct.close)
     threads.callback(inflow.stop)
