@@ -180,7 +180,7 @@ class FileRows extends SourceRows {
         if (files.isEmpty()) {
             return;
         }
-        FolderValues folders = new FolderValues(frame());
+        FolderValues folders = new FolderValues(loaded());
         if (scan == null || scan == flat || !partition.equals(folders.partition())) {
             scan = scan(folders.data(), folders.partition());
             partition = folders.partition();
@@ -229,8 +229,19 @@ class FileRows extends SourceRows {
         return scan.compute(new FilePartition(0, array), task);
     }
 
+    /**
+     * As in a micro-batch no column is left out: which records are malformed depends on those that
+     * are read, and Spark refuses to read the texts of malformed ones alone.
+     */
     @Override
     Dataset<?> frame() throws IOException {
+        Dataset<?> loaded = loaded();
+        return session.internalCreateDataFrame(
+            loaded.queryExecution().toRdd(), loaded.schema(), false);
+    }
+
+    /** The files as Spark loads them in a batch. */
+    private Dataset<?> loaded() throws IOException {
         // As patterns: with Spark's option for plain names, __globPaths__, each name that looks
         // like a pattern has all files read once more.
         keepThere();
@@ -253,9 +264,6 @@ class FileRows extends SourceRows {
                 "the folders of its files give other columns than those of the stream: "
                 + String.join(", ", loaded.schema().fieldNames()));
         }
-        // As in a micro-batch no column is left out: which records are malformed depends on those
-        // that are read, and Spark refuses to read the texts of malformed ones alone.
-        return session.internalCreateDataFrame(
-            loaded.queryExecution().toRdd(), loaded.schema(), false);
+        return loaded;
     }
 }
