@@ -21,7 +21,7 @@ from benchmarks.soaking.delta_reader import delta_rows
 from benchmarks.soaking.kills import Death, Say, end_a_life, end_lives
 from benchmarks.soaking.life import TABLE_STAGES
 
-#: More than a life sees before it is ended.
+#: More than a life sees before it is ended: it reads ``PER_TRIGGER`` of them each 150 ms.
 FILES_PER_LIFE, ROWS_PER_FILE = 60, 40
 PER_TRIGGER, LAST_PER_TRIGGER = 1, 500
 STATIONS = 7
@@ -37,6 +37,7 @@ master = "local[2]"
 format = "json"
 path = "in"
 schema = "reading INT, station INT, day INT"
+trigger = "150 milliseconds"
 options = {{ maxFilesPerTrigger = {per_trigger} }}
 [queries.everything]
 sql = "SELECT reading, day FROM readings"
