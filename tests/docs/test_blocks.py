@@ -52,6 +52,7 @@ RUN_ELSEWHERE = {
     "set": "tests/spark/test_docs_blocks.py",
     "whatif": "tests/spark/test_docs_blocks.py",
     "why": "tests/spark/test_why.py",
+    "replay": "tests/recorded/test_recorded_runs.py",
     "dashboard": "tests/spark/test_dashboard.py",
     "report": "tests/cli/test_commands.py",
     "filters simulate": "tests/cli/test_filters.py",
