@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -64,6 +65,10 @@ sink = {{ format = "memory" }}
 
 
 FIRE = query("fire", "SELECT n FROM readings WHERE n >= 0")
+
+
+#: For so long the disk of a log takes nothing: far longer than a job, and no outage yet.
+DISK_S = 4.0
 
 
 def holding(flag: Path) -> Callable[[int], int]:
@@ -131,19 +136,18 @@ class World:
                 self.write(stream=stream)
         self.marked_s = self.run.elapsed_s
 
+    def slow(self, name: str = "fire") -> list[SlowAnswer]:
+        """The answers since the mark, as the command finds them, the worst first."""
+        call(self.folder / "run", "why", {"query": name})
+        found = why(self.folder / "run", name, most=1000).worst
+        return [a for a in found if a.committed_ns / 1e9 >= self.marked_s]
+
     def worst(self, name: str = "fire") -> SlowAnswer:
-        """The worst answer since the mark, as the command finds it; its stages add up."""
-        found: list[SlowAnswer] = []
-
-        def looked() -> list[SlowAnswer]:
-            call(self.folder / "run", "why", {"query": name})
-            told = why(self.folder / "run", name, most=1000).worst
-            found[:] = [a for a in told if a.committed_ns / 1e9 >= self.marked_s]
-            return found
-
-        until(looked, "the answer is in the record")
-        add_up(found[0])
-        return found[0]
+        """The worst answer since the mark; its stages add up."""
+        until(lambda: self.slow(name), "the answer is in the record")
+        found = self.slow(name)[0]
+        add_up(found)
+        return found
 
 
 def add_up(answer: SlowAnswer) -> None:
@@ -190,8 +194,13 @@ def test_the_stages_of_an_answer_add_up(spark: SparkSession, tmp_path: Path) -> 
     assert (told["query"], told["answers"]) == ("fire", 30)
     with pytest.raises(ConfigError, match="choose from fire"):
         why(folder, "smoke")
-    with pytest.raises(ConfigError, match=r"outside what is recorded; give a time from 20\d\d-"):
+    with pytest.raises(ConfigError, match="outside what is recorded") as refused:
         why(folder, "fire", at="2h")
+    borders = re.findall(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d", str(refused.value))
+    assert len(borders) == 2
+    for border in (*borders, *(border.split("T")[1] for border in borders)):
+        # Whole seconds are printed, which for the start is a little too early.
+        assert why(folder, "fire", at=border, last_s=600).worst == found.worst
     at = f"{found.at(found.worst[0].committed_ns):%H:%M:%S}"
     assert why(folder, "fire", at=at, last_s=10).worst[0] == found.worst[0]
     (folder / "record" / WAITS_FILE).rename(tmp_path / "aside")
@@ -204,7 +213,10 @@ def test_a_neighbour_that_overruns_is_named_first(
     spark: SparkSession, tmp_path: Path, policy: str
 ) -> None:
     hourly = query("hourly", "SELECT held(n) AS n FROM bulk", "report", goal_s=60)
-    pipeline = HEAD.format(policy=policy) + files() + files("bulk") + FIRE + hourly
+    # Paused or not, the plan keeps the only worker free for a query with a short goal where a job
+    # of the neighbour takes about as long: this goal leaves room for it on a slow machine as well.
+    fire = query("fire", "SELECT n FROM readings WHERE n >= 0", goal_s=20)
+    pipeline = HEAD.format(policy=policy) + files() + files("bulk") + fire + hourly
     world = World(spark, tmp_path, pipeline, workers=1)
     with world.run:
         world.settle("hourly", "bulk", times=6)
@@ -249,9 +261,14 @@ arrivals = {{ rate_per_s = 20 }}
     world = World(spark, tmp_path, pipeline, workers=1)
     with world.run:
         plan = {"turn", "unplanned"}
-        until(lambda: world.row("fire").jobs > 3 and first(world.worst()) in plan, "a plan")
-        text = world.worst().wait[0].text
-        assert "not served by plan" in text or "too seldom for its goal" in text, text
+        texts = ("not served by plan", "too seldom for its goal")
+
+        def blamed() -> bool:
+            # The first waits are those of a plan that does not know yet what its jobs cost.
+            late = [answer for answer in world.slow() if first(answer) in plan]
+            return any(text in answer.wait[0].text for answer in late for text in texts)
+
+        until(blamed, "an answer is late by its plan")
 
 
 def test_a_slow_disk_is_named_first(spark: SparkSession, tmp_path: Path) -> None:
@@ -264,9 +281,10 @@ def test_a_slow_disk_is_named_first(spark: SparkSession, tmp_path: Path) -> None
             until(lambda: world.running("fire") > 0, "the job runs")
             with closing(sqlite3.connect(world.run.parts.storage.log.database.shown)) as other:
                 other.execute("BEGIN IMMEDIATE")  # as a disk that does not come back with a sync
-                began_s = world.running("fire")
                 world.flag.touch()
-                until(lambda: world.running("fire") > began_s + 4, "the commit waits")
+                # By the clock: the loop, which would say how long the job runs, may wait as well.
+                back_s = time.monotonic() + DISK_S
+                until(lambda: time.monotonic() > back_s, "the disk is back")
                 other.rollback()
         answer = world.worst()
         assert first(answer) == "disk", answer

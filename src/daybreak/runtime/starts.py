@@ -75,7 +75,7 @@ def load_run(run: Path) -> RunReport:
             unreadable += 1
     # The first seconds of a start have no report yet.
     if (record / "report.json").exists() or not reports:
-        reports.append(_load_current(record))
+        reports.append(load_current(record))
     if not earlier:
         return reports[0]
     joined = join_starts(reports)
@@ -83,8 +83,11 @@ def load_run(run: Path) -> RunReport:
     return replace(joined, manifest={**joined.manifest, **missing})
 
 
-def _load_current(record: Path) -> RunReport:
-    """The run may be under way, and put its parts together at this moment."""
+def load_current(record: Path) -> RunReport:
+    """Reads the record of a start, several times if need be.
+
+    The run may be under way, and put the parts of its record together at this moment.
+    """
     for _ in range(TRIES - 1):
         try:
             return RunReport.load(record)

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from daybreak.model.errors import ConfigError, suggestion
 from daybreak.policies.reasons import Cause
 from daybreak.runtime.report import RunReport
-from daybreak.runtime.starts import earlier_starts, record_of
+from daybreak.runtime.starts import earlier_starts, load_current, record_of
 from daybreak.runtime.why.answers import SHED_FILE, STAGES, WAITS_FILE, SlowAnswer, WaitPart
 
 #: Of the JSON that ``as_json`` gives.
 FORMAT = 1
+#: The clock times that are printed leave out the fraction of a second, so that a run's printed
+#: start is earlier than its start by less than this: it is accepted as the start.
+PRINTED_S = 1.0
 #: So many of the worst answers are told.
 WORST_TOLD = 3
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
@@ -228,20 +231,21 @@ def _rows(stretch: RecordedStretch, series: str, query: str) -> list[Mapping[str
 def _stretch(folder: Path, at: str | None, last_s: float) -> RecordedStretch:
     current = record_of(folder)
     if at is None:
-        report = RunReport.load(current)
+        report = load_current(current)
         end_s = _end_s(report)
         return RecordedStretch(current, report, max(0.0, end_s - last_s), end_s, end_s)
     spans = []
     for record in (current, *reversed(earlier_starts(current))):
         try:
-            report = RunReport.load(record)
+            report = load_current(record) if record == current else RunReport.load(record)
         except ConfigError:
             if record == current:
                 raise
             continue
         started_s, end_s = float(report.manifest.get("started_s") or 0.0), _end_s(report)
         at_s = _since_start_s(at, started_s, end_s)
-        if at_s is not None and 0 <= at_s <= end_s:
+        if at_s is not None and -PRINTED_S < at_s <= end_s:
+            at_s = max(0.0, at_s)
             from_s, to_s = max(0.0, at_s - last_s / 2), min(end_s, at_s + last_s / 2)
             return RecordedStretch(record, report, from_s, to_s, end_s)
         spans.append((started_s, started_s + end_s))
@@ -262,7 +266,7 @@ def _since_start_s(at: str, started_s: float, end_s: float) -> float | None:
         days = range(int(end_s // 86_400) + 2)
         found = [midnight_s + day * 86_400 + of_day_s - started_s for day in days]
         # A run of several days has the time several times: the newest counts.
-        inside = [s for s in found if 0 <= s <= end_s]
+        inside = [s for s in found if -PRINTED_S < s <= end_s]
         return inside[-1] if inside else found[0]
     if _SPAN.fullmatch(at.strip()):
         return seconds_of(at, "--at")

@@ -11,8 +11,9 @@ from daybreak.runtime.clock import CLOCK
 from daybreak.spark.loop.driver import Driver
 from daybreak.spark.upkeep.record import Figures, RunRecord
 
-#: What was noted is handed to the record for the asker unless that happened so lately: parts of a
-#: record are files, and whoever asks all the time must not make one each time.
+#: What was noted is handed to the record for the asker, but no more often than this: parts of a
+#: record are files, and an asker that repeats its question must not make one each time. An asker
+#: waits for it at most; with half of it there are twice as many files.
 LATELY_S = 0.2
 #: How long an asker waits for the loop, and for the disk; then it reads what was written before.
 PATIENCE_S = 30.0
@@ -34,13 +35,20 @@ class WaitReader:
         if query not in names:
             raise ConfigError(f"query {query!r}", "is not declared", suggestion(query, names))
         found: dict[str, Any] = {}
+        taken = False
 
         def look() -> None:
+            nonlocal taken
             if self.figures.waits is not None:
                 found.update(self.figures.waits.now(names[query], CLOCK.now_ns()))
-            self.record.take_if_older(LATELY_S)
+            taken = self.record.take_if_older(LATELY_S)
 
         self.driver.ask(look).result(timeout=PATIENCE_S)
+        if not taken:
+            # Answers may have been noted since. If it is still too early after this pause, then
+            # another asker has had them taken meanwhile.
+            time.sleep(LATELY_S)
+            self.driver.ask(look).result(timeout=PATIENCE_S)
         end_s = time.monotonic() + WRITTEN_S
         while not self.record.is_written and time.monotonic() < end_s:
             time.sleep(LOOK_S)

@@ -136,12 +136,18 @@ class RunRecord:
         #: Why the folder lacks the end of the record; None while it does not.
         self.incomplete: str | None = None
 
-    def take_if_older(self, seconds: float) -> None:
-        """Takes what was measured since the last time; on the loop's thread, or after it."""
-        if time.monotonic() - self._taken_s >= seconds:
-            self._taken_s = time.monotonic()
-            self._parts.add(self._figures.take())
-            self._journal_due = True
+    def take_if_older(self, seconds: float) -> bool:
+        """Takes what was measured since the last time; on the loop's thread, or after it.
+
+        Returns False where it takes nothing, because the last time, or the start of the run, is
+        less than ``seconds`` ago.
+        """
+        if time.monotonic() - self._taken_s < seconds:
+            return False
+        self._taken_s = time.monotonic()
+        self._parts.add(self._figures.take())
+        self._journal_due = True
+        return True
 
     @property
     def is_written(self) -> bool:
