@@ -68,7 +68,7 @@ FIRE = query("fire", "SELECT n FROM readings WHERE n >= 0")
 
 
 #: For so long the disk of a log takes nothing: far longer than a job, and no outage yet.
-DISK_S = 4.0
+DISK_S = 2.5
 
 
 def holding(flag: Path) -> Callable[[int], int]:
