@@ -149,3 +149,23 @@ def test_jobs_run_beside_a_step_where_there_are_workers() -> None:
     b = bench(workers=2)
     b.tell(shows("archive"))
     assert jobs(b.tell(SegmentArrived(b.segment("urgent", 5)))) == [0]
+
+
+def small(stream: str, ns: int = 30 * MS) -> SourceShows:
+    return SourceShows(stream, 100, 0, fixed_ns=float(ns))
+
+
+def test_a_short_step_of_the_most_important_class_waits_for_nothing() -> None:
+    b = bench()
+    b.tell(shows("archive"))  # has the only worker
+    [step] = b.tell(small("urgent"))
+    assert isinstance(step, Ingest)
+    assert (step.stream, step.worker, step.most) == ("urgent", None, 100)
+    assert b.tell(Ingested("urgent", step.grant, 30 * MS)) == [], "no worker comes free by it"
+    assert granted(b.tell(shows("history"), Ingested("archive", 1, MS))) == [("history", STEP_NS)]
+
+
+def test_short_steps_of_other_classes_and_long_ones_wait_for_their_turn() -> None:
+    b = bench()
+    b.tell(shows("archive"))
+    assert granted(b.tell(small("history"), small("urgent", 51 * MS))) == []

@@ -43,11 +43,12 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """A source may read on; ``Ingested`` answers. Until then a worker has nothing else to do."""
+    """Lets a source read on; ``Ingested`` answers."""
 
     grant: int
     stream: str
-    worker: int
+    #: Has nothing else to do until the answer; None where the step takes no worker.
+    worker: int | None
     #: How much of what it shows, in its own unit.
     most: int
 
