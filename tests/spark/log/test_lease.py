@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -16,6 +17,7 @@ from tests.until import until
 from daybreak.model import ConfigError
 from daybreak.model.storage import check_log
 from daybreak.spark.failures import LeaseLost, LogUnavailable
+from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.postgres_connection import schema_name
 from daybreak.spark.log.postgres_log import PostgresDatabase
@@ -57,6 +59,18 @@ def test_a_driver_that_was_replaced_commits_and_delivers_nothing(open_log: OpenL
     assert [file.path for file in new.undelivered()] == [Path("f")]
     new.commit("j2", [move], [])
     assert new.cursors() == {("a", "r"): Cursor(2, 0)}
+
+
+def test_malformed_records_are_counted_without_the_lease(open_log: OpenLog, tmp_path: Path) -> None:
+    """A report tells of them, and a run whose lease is lost ends with one, too."""
+    old = open_log(lease_s=600.0)
+    letters = DeadLetters(tmp_path / "dead", old)
+    letters.keep("r", 0, ["bad", "worse"], 1)
+    end_lease(old)
+    open_log()
+    with suppress(LeaseLost):
+        old.confirm_lease()
+    assert letters.count("r") == 2
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.log.commitlog import CommitLog
 from daybreak.spark.log.durable import (
     file_name,
@@ -95,7 +96,8 @@ class DeadLetters:
         table = _records(texts, arrival_ns)
         if table.nbytes <= SMALL_BYTES:
             return Malformed(records=len(texts), content=ipc_bytes(table))
-        self.count(stream)  # while the file is not there
+        with self._guard:
+            self._counted(stream)  # while the file is not there
         name = self._unplaced(batch_id)
         folder = make_folder(self._folder / file_name(stream))
         write_durably(folder / f"{name}.parquet", lambda out: pq.write_table(table, out))
@@ -105,7 +107,8 @@ class DeadLetters:
         self, stream: str, batch_id: int, records: int, write: Callable[[Path], None]
     ) -> Malformed:
         """The same of so many records that executors ``write`` into a folder."""
-        self.count(stream)
+        with self._guard:
+            self._counted(stream)
         name = self._unplaced(batch_id)
         self._written(stream, name, write)
         return Malformed(records=records, file=name)
@@ -182,12 +185,22 @@ class DeadLetters:
             path.unlink()
 
     def count(self, stream: str) -> int:
-        """How many of a stream's records are kept aside, earlier runs included."""
+        """How many of a stream's records are kept aside, earlier runs included.
+
+        While the log is out of reach, or another driver's, those that are at their places: a run
+        that lost its lease ends with a report all the same.
+        """
         with self._guard:
-            if stream not in self._counts:
-                placed = rows_kept(self._folder / file_name(stream))
-                self._counts[stream] = placed + self._in_log().get(stream, 0)
-            return self._counts[stream]
+            try:
+                return self._counted(stream)
+            except (LogUnavailable, LeaseLost):
+                return rows_kept(self._folder / file_name(stream))
+
+    def _counted(self, stream: str) -> int:
+        if stream not in self._counts:
+            placed = rows_kept(self._folder / file_name(stream))
+            self._counts[stream] = placed + self._in_log().get(stream, 0)
+        return self._counts[stream]
 
     def _in_log(self) -> Mapping[str, int]:
         """Records that the log holds, by stream."""
