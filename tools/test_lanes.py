@@ -22,10 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 EXPERIMENTS = ROOT / "experiments" / "tests"
-#: On Spark too, but mostly in processes, with a broker or with a browser of their own.
+#: On Spark too, but mostly in processes, with a broker or with a browser of their own; and sources,
+#: so that neither process waits long for the other.
 APART = (
     "test_kill.py", "test_crash.py", "test_eventlog.py", "test_dashboard.py", "test_disk_full.py",
-    "governed", "kafka", "sinks/test_kill.py", "log/test_lost_drivers.py",
+    "governed", "ingest", "kafka", "sinks/test_kill.py", "log/test_lost_drivers.py",
 )  # fmt: skip
 #: About half of what the fast tests take.
 FAST_HALF = (

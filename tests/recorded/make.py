@@ -7,8 +7,8 @@ change that is meant to change decisions.
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -99,9 +99,13 @@ def operated(run: Run) -> None:
 def fill(run: Run) -> None:
     """Lets the log be full while a query of the lower class lags: it loses what waits for it."""
     run.pause("cold")
-    until(lambda: row_of(run, "cold").waiting > 0)
-    run.parts.scheduling.driver.ask(lambda: LogFull({"readings": (2**40, 0)})).result(60)
-    until(lambda: row_of(run, "cold").lost > 0)
+
+    def loses() -> bool:
+        """Not while a job still has all that waits."""
+        run.parts.scheduling.driver.ask(lambda: LogFull({"readings": (2**40, 0)})).result(60)
+        return row_of(run, "cold").lost > 0
+
+    until(loses)
     run.resume("cold")
 
 
@@ -117,22 +121,18 @@ CASES = {
 }
 
 
+#: Ends with the process that started it, however that ends.
+SPIN = "import os; started = os.getppid()\nwhile os.getppid() == started: sum(range(100_000))"
+
+
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """Something else keeps a core busy meanwhile."""
-    stop = threading.Event()
-
-    def spin() -> None:
-        while not stop.is_set():
-            sum(range(1000))
-
-    thread = threading.Thread(target=spin, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    """Another process keeps a core busy meanwhile; a thread would keep the interpreter, too."""
+    with subprocess.Popen([sys.executable, "-c", SPIN]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def perform(case: Case, spark: SparkSession, run_dir: Path) -> Run:

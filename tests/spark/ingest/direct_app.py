@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +25,12 @@ def application(spark: SparkSession, folder: Path, **declared: Any) -> App:
 
 
 def arrive(folder: Path, name: str, *numbers: int) -> Path:
-    """A file with these numbers, moved into the folder whole."""
+    """A file with these numbers, moved into the folder whole; old enough to be read at once."""
     (folder / "in").mkdir(exist_ok=True)
     hidden = folder / "in" / f".{name}"
     hidden.write_text("".join(f'{{"n": {n}}}\n' for n in numbers))
+    at_s = time.time() - 60
+    os.utime(hidden, (at_s, at_s))
     return hidden.rename(folder / "in" / f"{name}.json")
 
 
