@@ -10,7 +10,7 @@ from daybreak.engine.inbox import Tick
 from daybreak.model.specs import StreamSpec
 from daybreak.runtime.clock import CLOCK
 from daybreak.runtime.snapshot import StreamRow
-from daybreak.spark.failures import LogUnavailable
+from daybreak.spark.failures import LeaseLost, LogUnavailable
 from daybreak.spark.ingest.backpressure import Backpressure
 from daybreak.spark.ingest.dead_letters import DeadLetters
 from daybreak.spark.ingest.event_clocks import EventClocks
@@ -48,7 +48,7 @@ class Inflow:
     def stop(self) -> None:
         self.sources.stop()
         self.kafka.close()
-        with suppress(LogUnavailable, OSError):  # the next start writes what is missing
+        with suppress(LogUnavailable, LeaseLost, OSError):  # the next start writes what is missing
             self.late.write()
 
     def flush(self, on_tick: Callable[[Tick], None], wait: Callable[[], None]) -> None:
