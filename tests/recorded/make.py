@@ -121,8 +121,12 @@ CASES = {
 }
 
 
-#: Ends with the process that started it, however that ends.
-SPIN = "import os; started = os.getppid()\nwhile os.getppid() == started: sum(range(100_000))"
+#: Takes what others leave of a core, so that tests that run beside it are not slowed down, and ends
+#: with the process that started it, however that ends.
+SPIN = (
+    "import os; os.nice(19); started = os.getppid()\n"
+    "while os.getppid() == started: sum(range(100_000))"
+)
 
 
 @contextmanager
