@@ -68,16 +68,6 @@ class Ingestion:
         self._jobs_turn = False
         self._numbered = 0
 
-    @property
-    def busy(self) -> bool:
-        """Whether a step was granted that has not ended."""
-        return self._step is not None
-
-    @property
-    def asking(self) -> tuple[str, ...]:
-        """The streams that wait for a step, in the order in which they asked."""
-        return tuple(self._asking)
-
     def shows(self, event: SourceShows) -> None:
         """Notes that a source has rows to read, or that it asks no more."""
         if event.amount <= 0:
